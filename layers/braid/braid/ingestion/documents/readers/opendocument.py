@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
 from braid.ingestion.documents.readers.archives import dublin_core, parsed_xml
 from braid.ingestion.documents.readers.tables import MOST_ROWS, sections_of_lines
-from braid.ingestion.documents.readers.text import HeadingPath, one_line, tidied
+from braid.ingestion.documents.readers.text import Block, one_line, sections_of_blocks, tidied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,14 +43,6 @@ _LEFT_OUT = {
 """Comments, deleted text, indexes, numbers of notes, forms, the sound of characters."""
 
 
-class _Block(NamedTuple):
-    text: str
-    level: int = 0
-    """Of a heading, from 1."""
-    in_list: bool = False
-    style: str = ""
-
-
 class _Styles(NamedTuple):
     hidden: frozenset[str]
     """Names of styles by which text, sheets and slides are hidden."""
@@ -73,7 +65,8 @@ def read_opendocument(source: Source) -> Document:
             if kind == "text":
                 blocks = list(_blocks(body, styles))
                 title = title or next((block.text for block in blocks if block.style in styles.titles), "")
-                sections = _sections(block for block in blocks if block.style not in styles.titles)
+                shown = (block for block in blocks if block.text and block.style not in styles.titles)
+                sections = sections_of_blocks(shown)
             else:
                 sections = _slides(body, styles) if kind == "presentation" else _sheets(body, styles, source)
             read = bounded(sections, source.limits)
@@ -101,7 +94,7 @@ def _is_hidden(element: Any, styles: _Styles) -> bool:  # noqa: ANN401 - an elem
     return any(name in styles.hidden for name in named if name)
 
 
-def _blocks(inside: Any, styles: _Styles) -> Iterator[_Block]:  # noqa: ANN401 - an element of lxml
+def _blocks(inside: Any, styles: _Styles) -> Iterator[Block]:  # noqa: ANN401 - an element of lxml
     """Yield the headings, paragraphs and tables inside an element; a paragraph's drawings and notes after it."""
     from lxml import etree
 
@@ -116,12 +109,12 @@ def _blocks(inside: Any, styles: _Styles) -> Iterator[_Block]:  # noqa: ANN401 -
             walk.skip_subtree()
         elif element.tag == _TABLE:
             walk.skip_subtree()
-            yield _Block("\n".join(_rows(element, styles)))
+            yield Block("\n".join(_rows(element, styles)))
         elif element.tag in {_HEADING, _PARAGRAPH}:
             walk.skip_subtree()
             text, boxes = _text_of(element, styles)
             level = int(element.get(_name("text:outline-level")) or 1) if element.tag == _HEADING else 0
-            yield _Block(text, level, lists > 0, element.get(_name("text:style-name"), ""))
+            yield Block(text, level, lists > 0, element.get(_name("text:style-name"), ""))
             for box in boxes:
                 yield from _blocks(box, styles)
 
@@ -158,19 +151,6 @@ def _rows(table: Any, styles: _Styles) -> Iterator[str]:  # noqa: ANN401 - an el
 
 def _texts(inside: Any, styles: _Styles) -> list[str]:  # noqa: ANN401 - an element of lxml
     return [block.text for block in _blocks(inside, styles) if block.text]
-
-
-def _sections(blocks: Iterator[_Block]) -> Iterator[Section]:
-    path, held, listed = HeadingPath(), list[str](), False
-    for block in blocks:
-        if block.level and block.text:
-            yield Section("".join(held).strip(), path.headings())
-            held = []
-            path.enter(block.level, one_line(block.text))
-        elif block.text:
-            held.append(("\n" if block.in_list and listed else "\n\n") + block.text)
-            listed = block.in_list
-    yield Section("".join(held).strip(), path.headings())
 
 
 def _slides(body: Any, styles: _Styles) -> Iterator[Section]:  # noqa: ANN401 - an element of lxml

@@ -1,15 +1,15 @@
-"""Reader of plain text, and the decoding of text in any encoding."""
+"""Reader of plain text, the decoding of text in any encoding, and sections below headings for other readers."""
 
 from __future__ import annotations
 
 import codecs
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from braid.ingestion.documents.document import Source
 
@@ -101,6 +101,31 @@ class HeadingPath:
     def headings(self) -> tuple[str, ...]:
         """Return the headings."""
         return tuple(heading for _, heading in self._levels)
+
+
+class Block(NamedTuple):
+    """A heading, paragraph or table of a format that has styles."""
+
+    text: str
+    level: int = 0
+    """Of a heading, from 1."""
+    in_list: bool | None = False
+    """Whether it is an item of a list; None for a table, between whose neighbours a list goes on."""
+    style: str = ""
+
+
+def sections_of_blocks(blocks: Iterable[Block]) -> Iterator[Section]:
+    """Yield the text under each heading: paragraphs with a blank line between them, items of a list without."""
+    path, held, listed = HeadingPath(), list[str](), False
+    for block in blocks:
+        if block.level:
+            yield Section("".join(held).strip(), path.headings())
+            held = []
+            path.enter(block.level, one_line(block.text))
+        else:
+            held.append(("\n" if block.in_list and listed else "\n\n") + block.text)
+            listed = listed if block.in_list is None else block.in_list
+    yield Section("".join(held).strip(), path.headings())
 
 
 def read_text(source: Source) -> Document:

@@ -6,10 +6,10 @@ import io
 import re
 from typing import TYPE_CHECKING, Any
 
-from braid.ingestion.documents.document import Document, Section, bounded
+from braid.ingestion.documents.document import Document, bounded
 from braid.ingestion.documents.readers.docx_numbering import Numbering, related_parts
 from braid.ingestion.documents.readers.office import core_properties, keep_one_alternative, refuse_strict
-from braid.ingestion.documents.readers.text import HeadingPath, one_line, tidied
+from braid.ingestion.documents.readers.text import Block, one_line, sections_of_blocks, tidied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ def read_docx(source: Source) -> Document:
     _bring_text_to_paragraphs(file)
     title, metadata, date = core_properties(file.core_properties)
     title = "" if title == "Word Document" else title  # of python-docx's template
-    sections = list(_docx_sections(file))
+    sections = list(sections_of_blocks(_blocks(file)))
     heading = next(
         (one_line(part.text) for part in file.paragraphs[:50] if part.style and part.style.name == "Title"), ""
     )
@@ -128,41 +128,28 @@ def _move_below_paragraph(inside: Any, moved: Sequence[Any]) -> None:  # noqa: A
             paragraph.addnext(element)
 
 
-def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document of python-docx
+def _blocks(file: Any) -> Iterator[Block]:  # noqa: ANN401 - a document of python-docx
     from docx.oxml.ns import qn
     from docx.table import Table
     from docx.text.paragraph import Paragraph
 
-    path = HeadingPath()
     numbering = Numbering(file)
-    held: list[str] = []
     styles: dict[str | None, str] = {}
-    listed = False
     # Not by `iter_inner_content`, which takes quadratic time to order paragraphs and tables.
     for element in file.element.body.iterchildren(qn("w:p"), qn("w:tbl")):
         if element.tag == qn("w:tbl"):
             for inside in element.iter(qn("w:p")):
                 numbering.of(inside)  # is counted, not shown
-            held.append("\n\n" + tidied("\n".join(_docx_rows(Table(element, file._body)))))  # noqa: SLF001 - as there
+            yield Block(tidied("\n".join(_docx_rows(Table(element, file._body)))), in_list=None)  # noqa: SLF001 - as there
             continue
         block = Paragraph(element, file._body)  # noqa: SLF001 - as there
         named = block._p.style  # noqa: SLF001 - its style is looked for among all styles, each time
         if named not in styles:
             styles[named] = (block.style.name or "") if block.style else ""
         number, text, style = numbering.of(element), tidied(block.text).strip(), styles[named]
-        depth = int(style[8:]) if _HEADING.fullmatch(style) else 0
-        if not text or style == "Title":
-            continue
-        text = f"{number} {text}" if number else text
-        if not depth:
-            in_list = style.startswith("List")
-            held.append(("\n" if in_list and listed else "\n\n") + text)
-            listed = in_list
-            continue
-        yield Section("".join(held).strip(), path.headings())
-        held = []
-        path.enter(depth, one_line(text))
-    yield Section("".join(held).strip(), path.headings())
+        if text and style != "Title":
+            level = int(style[8:]) if _HEADING.fullmatch(style) else 0
+            yield Block(f"{number} {text}" if number else text, level, style.startswith("List"))
 
 
 def _docx_rows(table: Any) -> Iterator[str]:  # noqa: ANN401 - a table of python-docx
