@@ -22,7 +22,7 @@ from braid.models import Timestamp
 from braid.ports.batches import batches
 from braid.ports.knowledge_graph import ExpandRequest, Expansion, PropagateRequest
 from braid.ports.search_index import SearchRequest
-from braid.ranking import propagation_and_paths
+from braid.ranking import pagerank_and_paths
 from braid.settings import EngineKind, load_settings
 from pydantic import TypeAdapter
 
@@ -142,12 +142,12 @@ def _spread_of(
         return Expansion()
 
     # The engines look it up when they are asked.
-    with patch("braid.ranking.propagation_and_paths.personalised_pagerank", catch):
+    with patch("braid.ranking.pagerank_and_paths.personalised_pagerank", catch):
         graph.propagate(request)
     (around,) = caught
     if sizes is not None:
         sizes.append((len(around.ids), len(around.sources)))
-    return lambda: [[hit.id for hit in propagation_and_paths.personalised_pagerank(request, around).hits]]
+    return lambda: [[hit.id for hit in pagerank_and_paths.personalised_pagerank(request, around).hits]]
 
 
 def timed(asks: Sequence[Callable[[], list[list[str]]]]) -> dict[str, Any]:

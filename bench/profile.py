@@ -59,7 +59,7 @@ STEPS = {
     "facts": f"{_STAGES}.graph_expand:find_facts",
     "walk": f"{_EMBEDDED}.graph.knowledge_graph:EmbeddedKnowledgeGraph.expand",
     "propagate": f"{_EMBEDDED}.graph.knowledge_graph:EmbeddedKnowledgeGraph.propagate",
-    "PageRank, order, paths": "braid.ranking.propagation_and_paths:personalised_pagerank",
+    "PageRank, order, paths": "braid.ranking.pagerank_and_paths:personalised_pagerank",
     "fuse": f"{_STAGES}.fuse_rerank:fuse",
     "read candidates": f"{_STAGES}.fuse_rerank:hydrate",
     "read records": f"{_EMBEDDED}.search.index:EmbeddedSearchIndex.get_many",

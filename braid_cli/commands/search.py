@@ -1,4 +1,4 @@
-"""``braid search``: answers one question."""
+"""``braid search``: answers one question, which :mod:`braid_cli.answer_rendering` prints."""
 
 from __future__ import annotations
 

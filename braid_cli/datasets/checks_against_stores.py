@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.errors import DatasetError, NewerSchema
+from braid.ingestion.supersession.ending_validity import find_supersession
 from braid.ingestion.supersession.records import RefusedRecord
-from braid.ingestion.supersession.validity_ends import find_supersession
 from braid.models.enums_and_scalars import printable
 
 from braid_cli.datasets.json_lines import first_of

@@ -14,7 +14,7 @@ open_beforehand(
     lambda: application().schemas,
     lambda: application().queue,
     lambda: import_module("braid.engines.onnx.encoders"),
-    lambda: import_module("braid.ranking.propagation_and_paths"),
+    lambda: import_module("braid.ranking.pagerank_and_paths"),
     lambda: import_module("braid.retrieval.pipeline"),
 )
 load_beforehand(

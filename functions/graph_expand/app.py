@@ -10,6 +10,6 @@ from braid.retrieval.stages.stage_messages import GraphRequest
 open_beforehand(
     lambda: application().graph,
     lambda: application().cache,
-    lambda: import_module("braid.ranking.propagation_and_paths"),
+    lambda: import_module("braid.ranking.pagerank_and_paths"),
 )
 handler = stage_handler("graph_expand", GraphRequest, application().graph_expand, count=application().cache_counts)

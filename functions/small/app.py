@@ -15,7 +15,7 @@ from braid.ingestion.tenant_deletion import Deletion, delete_tenant
 from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.lambda_runtime.warm_up import open_beforehand
 from braid.reembedding import RunBudget, run_to_end
-from braid.reembedding.workflow import JobRequest, Progress, begin
+from braid.reembedding.job_steps import JobRequest, Progress, begin
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -30,7 +30,7 @@ if "BRAID_HOME" in os.environ:  # not in the function without a store, which onl
         lambda: application().index,
         lambda: application().graph,
         lambda: application().cache,
-        lambda: import_module("braid.ranking.propagation_and_paths"),
+        lambda: import_module("braid.ranking.pagerank_and_paths"),
         lambda: import_module("braid.retrieval.pipeline"),
         lambda: [application().encoder_for(model) for model in application().models()],
     )

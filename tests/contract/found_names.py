@@ -9,9 +9,9 @@ import pytest
 from braid.errors import StoreError
 from braid.ingestion import writing
 from braid.ingestion.deleting import delete_records
+from braid.ingestion.entities_found_in_texts import found_id
 from braid.ingestion.repair import Fault, repair
 from braid.ingestion.tenant_deletion import delete_tenant
-from braid.ingestion.vertices_of_found_names import found_id
 from braid.models import MENTIONS, GraphSource, Kind, Relationship
 
 from tests.contract.deletes import without_transactions

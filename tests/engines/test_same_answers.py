@@ -14,8 +14,8 @@ from braid.engines.embedded.store import EmbeddedStore
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.ingestion.deleting import delete_records
+from braid.ingestion.entities_found_in_texts import found_id
 from braid.ingestion.tenant_deletion import delete_tenant
-from braid.ingestion.vertices_of_found_names import found_id
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Direction, Embedding, Filters, GraphSource, Intent, Query, SourceRef, TimeRange
 from braid.ports.graph_query import GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep

@@ -17,7 +17,7 @@ from braid.engines.embedded.tables import to_microseconds
 from braid.engines.embedded.write_generations import Generation
 from braid.ingestion import request_checks
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.vertices_of_found_names import found_id
+from braid.ingestion.entities_found_in_texts import found_id
 from braid.models import MENTIONS, SUPERSEDES, Query, RelationshipKey
 from braid.ports.ingestion import WriteReport, WriteRequest
 from braid.retrieval import pipeline

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import h11
 import pytest
-from braid.api import audit, service_routes
+from braid.api import audit, health_and_explorer_routes
 from braid.errors import StoreCorrupt, StoreFull, StoreReadOnly, TransientStoreError
 from braid.ingestion.bulk import import_queue, import_steps
 from braid.ingestion.item_parsing import read_lines
@@ -247,7 +247,7 @@ def test_requests_that_are_wrong_push_no_entry_out_of_the_audit_log(library: Dem
 
 def test_the_openapi_document_is_made_once(door: FrontDoor, monkeypatch: pytest.MonkeyPatch) -> None:
     first = door.ask("GET", "/openapi.json", authorizer=None)
-    monkeypatch.setattr(service_routes, "document", None)
+    monkeypatch.setattr(health_and_explorer_routes, "document", None)
     assert door.ask("GET", "/openapi.json", authorizer=None).text == first.text
 
 

@@ -13,7 +13,7 @@ from braid.engines.embedded import graph_change_log
 from braid.engines.embedded.graph import vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.errors import StoreError
-from braid.ingestion import deleting, tenant_locks, vertices_of_found_names, writing
+from braid.ingestion import deleting, entities_found_in_texts, tenant_locks, writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.record_vectors import RecordVectors
 from braid.ingestion.repair import repair
@@ -294,7 +294,7 @@ def test_of_one_tenant_s_writes_few_embed_at_once_and_no_neighbour_waits_for_the
 def test_of_the_names_found_in_one_write_only_so_many_are_written(
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vertices_of_found_names, "_MAX_NAMES", 3)
+    monkeypatch.setattr(entities_found_in_texts, "_MAX_NAMES", 3)
     records = [record(f"r{at}", f"Here Aba{at}a met Cec{at}c and so did Dod{at}d.") for at in range(5)]
     report = write(WriteRequest(tenant_id=ACME, records=records), library)
     require_written(report)
@@ -314,7 +314,7 @@ def test_a_body_of_ten_thousand_names_changes_few_rows(library: DemoStages) -> N
         report = write(request, library)
         changed = connection.total_changes - before
     require_written(report)
-    assert report.names == vertices_of_found_names._MAX_NAMES
+    assert report.names == entities_found_in_texts._MAX_NAMES
     assert changed < 90_000
     (link,) = library.graph.link(ACME, misspellings(names[0].casefold().replace("a", "", 1)), as_of=day(1))
     assert link.name == names[0]

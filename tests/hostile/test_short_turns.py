@@ -14,8 +14,8 @@ from braid.errors import StoreError
 from braid.ingestion import deleting, item_refusals
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.repair import repair
+from braid.ingestion.supersession import ending_validity
 from braid.ingestion.supersession import records as superseded_records
-from braid.ingestion.supersession import validity_ends
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.ports.search_index import SearchRequest
 from braid.understanding.misspelling_keys import misspellings
@@ -247,7 +247,7 @@ def test_very_many_records_that_end_are_in_memory_a_few_at_a_time(
 ) -> None:
     old = [f"old{number}" for number in range(9)]
     written(stages, *(record(name, "the turbine hums") for name in old))
-    for module in (superseded_records, validity_ends):
+    for module in (superseded_records, ending_validity):
         monkeypatch.setattr(module, "READ_AT_ONCE", 2)
     read, ended = counted(monkeypatch, "read_many", row_reads), list[int]()
     really = stages.index.set_validity

@@ -7,7 +7,7 @@ import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.api.service_routes import MEDIA_TYPES, page_files
+from braid.api.health_and_explorer_routes import MEDIA_TYPES, page_files
 from braid.models import Fusion, Intent, Ranking, RerankerKind, Strategy
 
 from braid_cli.http_server.startup_links import SHOWN_AT_MOST, tenants_to_serve

@@ -9,7 +9,7 @@ from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.graph_queries_and_facts import Node, StoredEdge
 from braid.ranking.mention_weights import FoundMentions
 from braid.ranking.neighbourhood_arrays import Neighbourhood
-from braid.ranking.propagation_and_paths import personalised_pagerank
+from braid.ranking.pagerank_and_paths import personalised_pagerank
 
 REQUEST = PropagateRequest(
     tenant_id="acme", names=(("keelson", 3.0),), hits=(("a", 1.0),), as_of=datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@
 
     handler.py        joins the routes (make_api), and handles one request: authentication, routing, response, logs
     router.py         Powertools' router, one per thread
-    question_routes.py  record_routes.py  service_routes.py      the routes
+    question_routes.py  record_routes.py  health_and_explorer_routes.py      the routes
     authorisation.py  tenant and role of a caller whose token was verified before, by API Gateway or the laptop's server
     json_bodies.py    bounds the bytes of request bodies, then parses and validates them
     schemas.py        request and response schemas

@@ -25,12 +25,12 @@ from braid.api.authorisation import (
     identify,
     is_open,
 )
+from braid.api.health_and_explorer_routes import add_service_routes
 from braid.api.json_bodies import check_body
 from braid.api.problems import Problem, from_error, from_validation, internal, not_found
 from braid.api.question_routes import add_question_routes
 from braid.api.record_routes import add_import_routes, add_record_routes
 from braid.api.router import Api
-from braid.api.service_routes import add_service_routes
 from braid.deadline import within
 from braid.errors import BraidError
 from braid.lambda_runtime.stage_handlers import request_log, send_recorded

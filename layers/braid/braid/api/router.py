@@ -2,7 +2,7 @@
 
 Powertools keeps the current request in attributes of a class, as a Lambda function answers one at a time. A server on a
 laptop answers several, so here each router keeps its own. The routes are in ``question_routes.py``,
-``record_routes.py`` and ``service_routes.py``.
+``record_routes.py`` and ``health_and_explorer_routes.py``.
 """
 
 from __future__ import annotations

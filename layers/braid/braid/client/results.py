@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final, overload
 
 from braid.models import Frozen, Label, Name, RecordId, Score, Source, in_words
-from braid.understanding.relations import sentence
+from braid.understanding.question_relations import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,7 +7,7 @@
     request_checks.py     validates a write request and resolves the endpoints of its edges
     item_refusals.py      refuses invalid items, each with its field and what to do instead
     record_vectors.py     computes the vectors of records, once each, also ahead of their write
-    vertices_of_found_names.py  makes vertices and edges of the names that understanding.name_finding finds in texts
+    entities_found_in_texts.py  makes vertices and edges of the names that understanding.name_finding finds in texts
     given_entity_linking.py     links names in texts to given entities
     writing.py            embeds and writes one request to both stores
     writer_slots.py       limits the concurrent writes of all processes, re-embedding included

@@ -11,9 +11,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from braid.ingestion.entities_found_in_texts import NAMES_AT_ONCE
 from braid.ingestion.intent_log import forget
 from braid.ingestion.tenant_locks import writing_turn
-from braid.ingestion.vertices_of_found_names import NAMES_AT_ONCE
 from braid.models import Frozen, TenantId
 from braid.ports.batches import batches
 from braid.ports.keys import pages

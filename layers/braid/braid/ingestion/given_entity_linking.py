@@ -1,6 +1,6 @@
 """Links names in the texts of a write to given entities, whether the text or the entity was written first.
 
-Found names become vertices, one for each name, in :mod:`braid.ingestion.vertices_of_found_names`. Names in a question
+Found names become vertices, one for each name, in :mod:`braid.ingestion.entities_found_in_texts`. Names in a question
 are linked to entities by :mod:`braid.retrieval.stages.name_linking`.
 """
 

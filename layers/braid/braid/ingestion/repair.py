@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from braid.errors import InvalidRequest
+from braid.ingestion.entities_found_in_texts import find_names
 from braid.ingestion.given_entity_linking import NamedEntities, named_entities
 from braid.ingestion.intent_log import UnreadableEntry, unfinished
 from braid.ingestion.request_checks import vertex_of
-from braid.ingestion.vertices_of_found_names import find_names
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Frozen, GraphSource, Kind, RecordId, Relationship, TenantId, Vertex
 from braid.models.enums_and_scalars import printable

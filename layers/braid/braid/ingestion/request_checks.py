@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from braid.ingestion.entities_found_in_texts import find_names, stale_mentions, successors_of_names
 from braid.ingestion.given_entity_linking import NamedEntities, named_entities
 from braid.ingestion.item_refusals import (
     OWN_ENTITY_TYPES,
@@ -22,9 +23,8 @@ from braid.ingestion.item_refusals import (
     replacing_too_soon,
 )
 from braid.ingestion.supersession.edges import as_trusted_as_written, edge_to_store, stored_edge_stays
+from braid.ingestion.supersession.ending_validity import Supersession, ended, find_supersession
 from braid.ingestion.supersession.records import RefusedRecord, stored_records, unwritten_evidence
-from braid.ingestion.supersession.validity_ends import Supersession, ended, find_supersession
-from braid.ingestion.vertices_of_found_names import find_names, stale_mentions, successors_of_names
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
 from braid.ports.ingestion import ItemError, MissingEnds

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid import deadline
 from braid.errors import InvalidRequest, TenantBeingDeleted, TransientStoreError
 from braid.ingestion.deleting import delete_pages
+from braid.ingestion.entities_found_in_texts import NAMES_AT_ONCE
 from braid.ingestion.intent_log import UnfinishedWrite, logged
 from braid.ingestion.record_vectors import RecordVectors, content_hash
 from braid.ingestion.request_checks import check
 from braid.ingestion.tenant_locks import writing_turn
-from braid.ingestion.vertices_of_found_names import NAMES_AT_ONCE
 from braid.models import GraphSource
 from braid.ports.batches import batches
 from braid.ports.deletion_marks import refuse_if_deleted_since, refuse_while_deleted, undone, was_deleted_since

@@ -218,9 +218,9 @@ def rank_facts(
 ) -> list[RankedFacts]:
     """Group the paths that answer a question; return the best groups, at most :data:`MAX_GROUPS`, best first.
 
-    A path's score is how well it answers the question (:class:`~braid.understanding.relations.Explained`: quality of
-    the match times share of the words explained), times :data:`OTHER_KIND` if it ends at an entity of a type that is
-    not asked for. A group has the paths from one entity along the same types, directions and predicates;
+    A path's score is how well it answers the question (:class:`~braid.understanding.question_relations.Explained`:
+    quality of the match times share of the words explained), times :data:`OTHER_KIND` if it ends at an entity of a type
+    that is not asked for. A group has the paths from one entity along the same types, directions and predicates;
     it keeps those of its highest score. Its own score, in [0, 1], is::
 
         score of its paths x weight of its start x (CERTAIN_SHARE + (1 - CERTAIN_SHARE) x confidence)

@@ -3,7 +3,8 @@
 Every step is bounded, persisted and safe to repeat: an interrupted step is simply run again. Records are written back
 only if they have not changed since they were read.
 
-- ``planning``: plans, resumes and pauses jobs; ``jobs``: their state and its persistence; ``workflow``: their steps
+- ``planning``: plans, resumes and pauses jobs; ``jobs``: their state and its persistence; ``job_steps``: their steps,
+  which the nightly schedule runs
 - ``job_pages``: finds a job's records, page by page; ``embed_and_write_back``: embeds records and writes them back
 - ``switch_and_rollback``: the end of a *move* to another model profile or index: verification, switch and roll-back;
   ``profile_recall``: the recall of both profiles. The engine's part of a move has its port in
@@ -15,12 +16,12 @@ only if they have not changed since they were read.
 
 from braid.reembedding.embed_and_write_back import drain, reembed, refresh
 from braid.reembedding.job_services import ReembeddingLimits, RunBudget, Services, raise_version
+from braid.reembedding.job_steps import run_to_end, work_one_page
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status
 from braid.reembedding.outdated_conditions import outdated
 from braid.reembedding.planning import Place, pause, plan, status, tenant_pages
 from braid.reembedding.profile_recall import RecallQuestion
 from braid.reembedding.switch_and_rollback import drop_previous, rollback, switch, verify
-from braid.reembedding.workflow import run_to_end, work_one_page
 
 __all__ = [
     "Check",

@@ -10,7 +10,7 @@ from braid.models import MENTIONS, Asked, FactQuestion, Intent
 from braid.models.records import DOCUMENT_TYPE
 from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES, detect_intent, moments
 from braid.understanding.multi_hop import label_words, singular
-from braid.understanding.relations import (
+from braid.understanding.question_relations import (
     AUXILIARY,
     EMPTY,
     MAX_WORDS,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from braid.models import Label
     from braid.ports.knowledge_graph import GraphStats
-    from braid.understanding.relations import Occurrence
+    from braid.understanding.question_relations import Occurrence
 
 MAX_TYPES: Final = 32
 """Relationship types that are looked up at once."""

@@ -1,6 +1,8 @@
 """Keys that a name and its misspellings share, by which a misspelt name of a question finds its entity.
 
-:mod:`braid.retrieval.stages.name_linking` decides whether a word is a misspelt name.
+:mod:`braid.retrieval.stages.name_linking` decides whether a word is a misspelt name, and ``name_keys`` makes the keys
+that a question looks up.
+
 As in SymSpell (W. Garbe), a name is stored under hashes of itself and of its variants without one letter. Parts of
 names have no such keys: a question looks them up with two adjacent letters swapped as well.
 The embedded store keeps the hashes as integers in a table of their own: :func:`misspelling_number` converts one.

@@ -1,6 +1,6 @@
 """Finds names in the texts of a write by rules: by their form, their position, and a list of given names.
 
-:mod:`braid.ingestion.vertices_of_found_names` makes vertices and edges of them. Names in a question are looked up in
+:mod:`braid.ingestion.entities_found_in_texts` makes vertices and edges of them. Names in a question are looked up in
 the graph instead, by :mod:`braid.understanding.name_keys`.
 
 Names are: a title; words with capitals, with particles between them ("University of Copenhagen"); identifiers

@@ -272,7 +272,7 @@ class GremlinGraph(GremlinRemovals):
         if not request.seeds():
             return Expansion()
         from braid.ranking.neighbourhood_arrays import Neighbourhood
-        from braid.ranking.propagation_and_paths import personalised_pagerank
+        from braid.ranking.pagerank_and_paths import personalised_pagerank
 
         with self._bounded():
             nodes, edges, truncated = expansion.gather(self._ask, request)

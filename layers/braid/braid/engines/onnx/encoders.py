@@ -1,6 +1,7 @@
 """Encoder and cross-encoder on ONNX Runtime; the pooling and normalisation of vectors are part of the ONNX graph.
 
-NumPy, ONNX Runtime and tokenizers are imported when a model is loaded, not when this module is.
+The ONNX Runtime session is opened by ``session``, and the files are checked by ``model_files``. NumPy,
+ONNX Runtime and tokenizers are imported when a model is loaded, not when this module is.
 """
 
 from __future__ import annotations

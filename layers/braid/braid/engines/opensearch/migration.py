@@ -2,7 +2,7 @@
 
 It migrates all tenants to another model profile, or one tenant to its own index, and back. A migration to another
 profile migrates the shared index and all tenants' own ones, and switches them together; the migration of a tenant
-changes only the tenant's alias.
+changes only the tenant's alias. Records are copied, and written to both indexes meanwhile, by ``dual_write``.
 
 The aliases (:mod:`braid.engines.opensearch.index_placement`) are the only state of a migration, so that a switch or a
 roll-back is one atomic request:

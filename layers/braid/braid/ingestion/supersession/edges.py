@@ -1,7 +1,7 @@
 """Finds and checks the edges, and thereby facts, that a request's edges supersede, with their ends of validity.
 
 An edge names the edges that it supersedes. Supersessions are refused if they would close a cycle, if the superseded
-edge does not exist, or if an untrusted edge would end a trusted one. The ends are stored by ``validity_ends``, which
+edge does not exist, or if an untrusted edge would end a trusted one. The ends are stored by ``ending_validity``, which
 also ends edges whose evidence ends.
 """
 

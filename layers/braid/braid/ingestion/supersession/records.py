@@ -2,7 +2,7 @@
 
 A record's ``supersedes`` states links as well. Links are refused if they close a cycle, if a record would end or be
 ended by more than a thousand, if an untrusted record would end a trusted one, or if a record's ``supersedes`` would end
-an entity. The ends are stored by ``validity_ends``.
+an entity. The ends are stored by ``ending_validity``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from braid.models import Asked, Direction
 from braid.models.records import FOUND_PREFIX
 from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
 from braid.understanding.multi_hop import BEING, label_words
-from braid.understanding.relations import QuestionWords, base_form, said_by
+from braid.understanding.question_relations import QuestionWords, base_form, said_by
 from braid.understanding.tokens import word_set
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from braid.models import FactQuestion, GraphHit, Label, Query
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.understanding.relations import Occurrence
+    from braid.understanding.question_relations import Occurrence
 
 _NOBODY: Final = word_set("nobody none nothing")
 

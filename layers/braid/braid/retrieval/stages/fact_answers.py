@@ -3,8 +3,8 @@
 "Who maintains the ledger?" asks for a relationship; :mod:`braid.understanding.fact_questions` detects which.
 At most three bounded graph queries are sent: along two relationships if the question names two, else along one; and for
 all entities of a type if it asks which are *not* in the relationship. Questions that name no entity are looked up by
-:mod:`braid.retrieval.stages.entity_sets`. ``sentence`` in :mod:`braid.understanding.relations` writes an edge as a
-sentence.
+:mod:`braid.retrieval.stages.entity_sets`. ``sentence`` in :mod:`braid.understanding.question_relations` writes an edge
+as a sentence.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from braid.retrieval.stages.entity_sets import find_entity_set
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.stages.stage_messages import FactGroup
 from braid.understanding.multi_hop import label_words
-from braid.understanding.relations import AUXILIARY, EMPTY, Anchor, QuestionWords, explain, said_by, sentence
+from braid.understanding.question_relations import AUXILIARY, EMPTY, Anchor, QuestionWords, explain, said_by, sentence
 from braid.understanding.tokens import STOP_WORDS, occurrences, words
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.stage_messages import GraphFound
-    from braid.understanding.relations import Occurrence
+    from braid.understanding.question_relations import Occurrence
 
 LEAST_CERTAINTY: Final = 0.5
 """Certainty below which a name is not looked up if another name of the question reaches it."""

@@ -1,7 +1,7 @@
 """Graph expand stage: links the question's names, and walks or propagates from them and from the first text hits.
 
 Walks, with the path to each hit, are made by the ``expansion`` of each engine, and propagation with its paths by
-:mod:`braid.ranking.propagation_and_paths`.
+:mod:`braid.ranking.pagerank_and_paths`.
 """
 
 from __future__ import annotations

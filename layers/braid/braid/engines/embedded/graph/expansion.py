@@ -14,7 +14,7 @@ from braid.engines.embedded.graph.adjacency import NO_TIME, edges_of, place_in_g
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.knowledge_graph import Expansion
 from braid.ranking.neighbourhood_arrays import group_begins
-from braid.ranking.propagation_and_paths import Way, hits_of_ways
+from braid.ranking.pagerank_and_paths import Way, hits_of_ways
 
 if TYPE_CHECKING:
     from braid.engines.embedded.graph.adjacency import Adjacency, Numbers, Scores

@@ -281,7 +281,7 @@ class EmbeddedKnowledgeGraph:
                     return Expansion()
                 graph = self._graphs.seen_from(connection, tenant, request)
             from braid.engines.embedded.graph.subgraphs import neighbourhood
-            from braid.ranking.propagation_and_paths import personalised_pagerank
+            from braid.ranking.pagerank_and_paths import personalised_pagerank
 
             return personalised_pagerank(request, neighbourhood(graph, request))
 

@@ -11,7 +11,7 @@ from braid.ports.knowledge_graph import GraphStats
 from braid.understanding.fact_questions import MAX_LABELS, MAX_OF_A_KIND, MAX_VERTICES, read_fact_question
 from braid.understanding.intent import detect_intent
 from braid.understanding.multi_hop import label_words
-from braid.understanding.relations import Anchor, QuestionWords, Side, explain, sentence
+from braid.understanding.question_relations import Anchor, QuestionWords, Side, explain, sentence
 from braid.understanding.tokens import words
 
 STATS = GraphStats(

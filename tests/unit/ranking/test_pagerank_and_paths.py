@@ -7,7 +7,7 @@ import pytest
 from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.graph_queries_and_facts import Node, StoredEdge
 from braid.ranking.neighbourhood_arrays import Neighbourhood
-from braid.ranking.propagation_and_paths import personalised_pagerank
+from braid.ranking.pagerank_and_paths import personalised_pagerank
 from hypothesis import given
 from hypothesis import strategies as st
 
