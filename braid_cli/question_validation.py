@@ -128,4 +128,7 @@ def foreign_to(application: Application, tenant: str) -> str | None:
     if not mostly_foreign(record.content for record in page.records):
         return None
     known = ", ".join(dict.fromkeys(model.id for model in models))
-    return f"most texts are not English, which {known} is made for: words and the graph find them, meaning hardly does"
+    return (
+        f"most texts are not English, which {known} is made for: words and the graph find them, meaning hardly does; "
+        "BRAID_MODEL_PROFILE=multilingual reads them, once its model is exported (docs/models.md, Languages)"
+    )

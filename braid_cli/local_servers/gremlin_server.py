@@ -51,9 +51,41 @@ gremlin.tinkergraph.edgeIdManager=ANY
 gremlin.tinkergraph.vertexPropertyIdManager=LONG
 gremlin.tinkergraph.defaultVertexPropertyCardinality=set
 """
+# Neptune has an index of every property. TinkerGraph uses its own for single values alone, and would read every vertex
+# for each list of names. ``test`` of the containers decides still, so that an index changes no result.
 _INIT = """\
+import java.util.function.Supplier
+import org.apache.tinkerpop.gremlin.process.traversal.Contains
+import org.apache.tinkerpop.gremlin.process.traversal.TraversalStrategy.ProviderOptimizationStrategy
+import org.apache.tinkerpop.gremlin.process.traversal.step.util.HasContainer
+import org.apache.tinkerpop.gremlin.process.traversal.strategy.AbstractTraversalStrategy
+import org.apache.tinkerpop.gremlin.process.traversal.util.TraversalHelper
+import org.apache.tinkerpop.gremlin.tinkergraph.process.traversal.step.sideEffect.TinkerGraphStep
+import org.apache.tinkerpop.gremlin.tinkergraph.process.traversal.strategy.optimization.TinkerGraphStepStrategy
+import org.apache.tinkerpop.gremlin.tinkergraph.structure.TinkerIndexHelper
+
+["link_name", "link_key"].each { graph.createIndex(it, Vertex) }
+graph.createIndex("evidence", Edge)
+
+class ListsByIndex extends AbstractTraversalStrategy<ProviderOptimizationStrategy> implements ProviderOptimizationStrategy {
+    void apply(Traversal.Admin traversal) {
+        def graph = traversal.graph.orElse(null)
+        TraversalHelper.getStepsOfClass(TinkerGraphStep, traversal).each { step ->
+            def kind = step.returnsVertex() ? Vertex : Edge
+            def all = step.hasContainers
+            def listed = all.find { it.biPredicate == Contains.within && it.key in graph.getIndexedKeys(kind) }
+            if (listed && !step.ids) step.setIteratorSupplier({
+                listed.value.collectMany { step.returnsVertex() ? TinkerIndexHelper.queryVertexIndex(graph, listed.key, it)
+                                                                : TinkerIndexHelper.queryEdgeIndex(graph, listed.key, it) }
+                    .unique { it.id() }.findAll { HasContainer.testAll(it, all) }.iterator()
+            } as Supplier)
+        }
+    }
+    Set applyPrior() { [TinkerGraphStepStrategy] as Set }
+}
+
 def globals = [:]
-globals << [g : traversal().withEmbedded(graph)]
+globals << [g : traversal().withEmbedded(graph).withStrategies(new ListsByIndex())]
 """
 
 

@@ -67,7 +67,7 @@ def test_parameters_that_are_right_lack_nothing() -> None:
         ("OpenSearchEndpoint", "SET-ME", "is still SET-ME"),
         ("OpenSearchEndpoint", "https://host/path", "without a path"),
         ("NeptuneEndpoint", "wss://a.cluster-ro-b.x:8182/gremlin", "not one of cluster-ro"),
-        ("ModelProfile", "codebert", "is none of minilm, instructor"),
+        ("ModelProfile", "codebert", "is none of minilm, multilingual, instructor"),
         ("RerankTimeout", "9", "has to be 0.1 to 8"),
         ("RerankTimeout", "soon", "is no number"),
         ("SubnetIds", "subnet-1a,vpc-1", "ids of subnets"),

@@ -74,7 +74,7 @@ def test_a_profile_lists_each_of_its_models_once(profiles: Profiles) -> None:
 def test_an_unknown_model_or_profile_is_answered_with_the_known_ones(profiles: Profiles) -> None:
     with pytest.raises(ConfigurationError, match=r"BRAID_EMBEDDING_MODEL: unknown model 'gpt'.*auto.*codebert-code"):
         resolve(profiles, "minilm", EmbeddingType.GENERAL, "gpt")
-    told = r"BRAID_MODEL_PROFILE: unknown profile 'big'.*moved to.*BRAID_SHARED_DIR.*instructor, minilm"
+    told = r"BRAID_MODEL_PROFILE: unknown profile 'big'.*moved to.*BRAID_SHARED_DIR.*instructor, minilm, multilingual"
     with pytest.raises(ConfigurationError, match=told):
         resolve(profiles, "big", EmbeddingType.GENERAL)
 
