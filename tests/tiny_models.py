@@ -40,6 +40,22 @@ def write_bert(folder: Path, *, labels: int = 0) -> Weights:
     return _write(folder, config, weights, special=("[PAD]", "[UNK]", "[CLS]", "[SEP]"))
 
 
+def write_multilingual(folder: Path, dimension: int) -> Weights:
+    """Write a BERT encoder with XLM-R's tokenizer of pieces, as paraphrase-multilingual-MiniLM-L12-v2 is.
+
+    Returns the weights, those of the layer that brings vectors to ``dimension`` as ``linear.weight``.
+    """
+    weights = write_bert(folder)
+    pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *((f"▁{word}", -3.0) for word in WORDS[:14])]
+    pieces += [("▁", -6.0), *((letter, -5.0) for letter in "aeinrst")]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=3, byte_fallback=False))
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.post_processor = _post_processor(("<s>", "</s>"), {"<s>": 0, "</s>": 2})
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return weights | write_modules(folder, dense=dimension)
+
+
 def write_roberta(folder: Path, *, labels: int = 0) -> Weights:
     """Write a RoBERTa encoder (CodeBERT's architecture), or a sequence classifier when ``labels`` is not 0."""
     config = _bert_config("roberta", max_positions=MAX_TOKENS + 2, pad=1, types=1, name="Roberta", labels=labels)

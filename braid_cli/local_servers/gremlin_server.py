@@ -67,17 +67,18 @@ import org.apache.tinkerpop.gremlin.tinkergraph.structure.TinkerIndexHelper
 ["link_name", "link_key"].each { graph.createIndex(it, Vertex) }
 graph.createIndex("evidence", Edge)
 
-class ListsByIndex extends AbstractTraversalStrategy<ProviderOptimizationStrategy> implements ProviderOptimizationStrategy {
+class ListsByIndex extends AbstractTraversalStrategy<ProviderOptimizationStrategy>
+        implements ProviderOptimizationStrategy {
     void apply(Traversal.Admin traversal) {
         def graph = traversal.graph.orElse(null)
-        TraversalHelper.getStepsOfClass(TinkerGraphStep, traversal).each { step ->
-            def kind = step.returnsVertex() ? Vertex : Edge
+        TraversalHelper.getStepsOfClass(TinkerGraphStep, traversal).findAll { !it.ids }.each { step ->
             def all = step.hasContainers
-            def listed = all.find { it.biPredicate == Contains.within && it.key in graph.getIndexedKeys(kind) }
-            if (listed && !step.ids) step.setIteratorSupplier({
-                listed.value.collectMany { step.returnsVertex() ? TinkerIndexHelper.queryVertexIndex(graph, listed.key, it)
-                                                                : TinkerIndexHelper.queryEdgeIndex(graph, listed.key, it) }
-                    .unique { it.id() }.findAll { HasContainer.testAll(it, all) }.iterator()
+            def indexed = graph.getIndexedKeys(step.returnsVertex() ? Vertex : Edge)
+            def listed = all.find { it.biPredicate == Contains.within && it.key in indexed }
+            def of = step.returnsVertex() ? TinkerIndexHelper.&queryVertexIndex : TinkerIndexHelper.&queryEdgeIndex
+            if (listed) step.setIteratorSupplier({
+                def found = listed.value.collectMany { of(graph, listed.key, it) }.unique { it.id() }
+                found.findAll { HasContainer.testAll(it, all) }.iterator()
             } as Supplier)
         }
     }

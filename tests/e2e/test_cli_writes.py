@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 
+from tests.tiny_models import write_multilingual
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -160,5 +162,30 @@ def test_texts_that_the_model_does_not_know_the_language_of_are_remarked_on(
     file = lines(tmp_path / "kai.jsonl", *german)
     assert remark in " ".join(here("ingest", file, "-t", "kai").err.split())
     assert remark in " ".join(here("stats", "-t", "kai").out.split())
+    assert "BRAID_MODEL_PROFILE=multilingual" in here("stats", "-t", "kai").out.replace("\n", " ")
     file = lines(tmp_path / "kai.jsonl", {"id": "e", "content": "The crane is on the quay and it is not moved."})
     assert remark not in " ".join(here("ingest", file, "-t", "quay").err.split())
+
+
+def test_the_multilingual_profile_reads_them_once_its_model_is_exported(
+    braid: Callable[..., Done], tmp_path: Path
+) -> None:
+    write_multilingual(tmp_path / "source", 384)
+
+    def here(*arguments: str) -> Done:
+        places = {"BRAID_MODELS_DIR": str(tmp_path / "models"), "BRAID_MODEL_PROFILE": "multilingual"}
+        return braid(*arguments, home=tmp_path / "home", **places)
+
+    german = ({"id": f"t{n}", "content": f"Der Kran {n} steht auf dem Kai und wird nicht bewegt."} for n in range(3))
+    file = lines(tmp_path / "kai.jsonl", *german)
+    missing = here("ingest", file, "-t", "kai")
+    assert missing.status == 1
+    assert "braid models export paraphrase-multilingual-minilm-l12-v2" in missing.err.replace("\n", " ")
+    model = ("models", "export", str(tmp_path / "source"), "--id", "paraphrase-multilingual-minilm-l12-v2")
+    assert here(*model).status == 0
+    written = here("ingest", file, "-t", "kai")
+    assert written.status == 0
+    assert "not English" not in written.err
+    answer = json.loads(here("search", "Wo steht der Kran?", "-t", "kai", "--json").out)
+    assert answer["degraded"] == []
+    assert all(result["vector_score"] is not None for result in answer["results"])

@@ -23,7 +23,15 @@ from braid_cli.model_export import default_model
 from braid_cli.model_export.default_model import ensure_default_model, export_default
 from braid_cli.model_export.from_safetensors import export_direct
 from tests.reference_models import bert_hidden, t5_hidden, unit
-from tests.tiny_models import INSTRUCTION, SENTENCES, write_bert, write_modules, write_roberta, write_t5
+from tests.tiny_models import (
+    INSTRUCTION,
+    SENTENCES,
+    write_bert,
+    write_modules,
+    write_multilingual,
+    write_roberta,
+    write_t5,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,6 +181,19 @@ def test_pooling_by_the_first_token_is_as_in_numpy(tmp_path: Path) -> None:
     expected = [unit(bert_hidden(weights, *tokens(source, text, 24))[0]) for text in SENTENCES]
     np.testing.assert_allclose(encode(folder, SENTENCES), expected, atol=2e-6)
     assert open_model(folder).manifest.pooling is Pooling.CLS
+
+
+def test_the_multilingual_model_with_its_tokenizer_of_pieces_is_as_in_numpy(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    weights = write_multilingual(source, 384)
+    folder = export_direct(source, tmp_path / "model", model_id="paraphrase-multilingual-minilm-l12-v2")
+    texts = [*SENTENCES, "the outage straße überall"]
+    assert {len(tokens(source, text, 24)[0]) for text in texts} >= {2, 24}
+    expected = [
+        unit(bert_hidden(weights, *tokens(source, text, 24)).mean(axis=0) @ weights["linear.weight"].T)
+        for text in texts
+    ]
+    np.testing.assert_allclose(encode(folder, texts), expected, atol=2e-6)
 
 
 def test_older_names_of_norms_are_read(tmp_path: Path) -> None:

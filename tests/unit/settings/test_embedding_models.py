@@ -30,6 +30,12 @@ def test_minilm_serves_every_type_without_instructions(profiles: Profiles, kind:
     assert model.instruction(kind) == ""
 
 
+def test_multilingual_is_the_one_profile_that_is_not_for_english_alone(profiles: Profiles) -> None:
+    found = {name for name in profiles.profiles if not any(one.english_only for one in models_of(profiles, name))}
+    assert found == {"multilingual"}
+    assert {(one.dimension, one.max_tokens) for one in models_of(profiles, "multilingual")} == {(384, 128)}
+
+
 @pytest.mark.parametrize(
     ("kind", "identity", "max_tokens", "memory", "latency", "instruction"),
     [
