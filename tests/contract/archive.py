@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import DatasetError, StoreError
 from braid.ingestion import archive_export
-from braid.ingestion.archive_export import PartKind, export_tenant
+from braid.ingestion.archive_export import PartKind, export_tenant, verify
 from braid.ingestion.archive_import import import_tenant
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.models import MENTIONS, SourceRef
@@ -408,6 +408,22 @@ class DamagedArchiveContract:
         (folder / "manifest.json").unlink()
         with pytest.raises(DatasetError, match="is not empty"):
             export_tenant(ACME, store, folder)
+
+    def test_of_two_exports_into_one_folder_at_once_one_is_refused(
+        self, store: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder, refused, scan = tmp_path / "both", list[str](), store.index.scan
+
+        def scanned(*given: Any, **named: Any) -> Any:
+            with pytest.raises(DatasetError, match="another export is writing into it"):
+                export_tenant(GLOBEX, store, folder)
+            refused.append(GLOBEX)
+            return scan(*given, **named)
+
+        monkeypatch.setattr(store.index, "scan", scanned)
+        export_tenant(ACME, store, folder)
+        assert refused
+        assert verify(folder).tenant_id == ACME
 
     def test_what_is_stored_otherwise_in_the_end_is_no_success(
         self, store: Application, folder: Path, monkeypatch: pytest.MonkeyPatch

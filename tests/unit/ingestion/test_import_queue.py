@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +24,6 @@ from tests.stages import DemoStages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from braid.ports.object_store import ObjectInfo
 
@@ -298,6 +300,38 @@ def test_another_process_that_lives_is_believed_and_one_that_was_killed_is_not(
     found = imports.find(ACME, "theirs")
     assert found
     assert found.error == INTERRUPTED
+
+
+def test_a_process_that_has_the_id_of_one_that_was_killed_is_not_taken_for_it(
+    imports: ImportQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getpid", os.getppid)  # of a process that lives
+    monkeypatch.setattr(import_queue, "_start_time", lambda _: "12")
+    imports._put_state(ACME, "theirs", ImportStatus.RUNNING)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    found = imports.find(ACME, "theirs")
+    assert found
+    assert found.status is ImportStatus.RUNNING
+    monkeypatch.setattr(import_queue, "_start_time", lambda _: "34")
+    found = imports.find(ACME, "theirs")
+    assert found
+    assert (found.status, found.error) == (ImportStatus.FAILED, INTERRUPTED)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system does not say when a process started")
+def test_when_a_process_started_is_read_whatever_its_name_is() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "open('/proc/self/comm', 'w').write('a) b (c'); print('named', flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout
+        assert other.stdout.readline() == b"named\n"
+        started = import_queue._start_time(other.pid)
+        other.kill()
+    assert started
+    assert int(started) >= int(import_queue._start_time(os.getpid()) or 0)
+    assert import_queue._start_time(other.pid) is None
 
 
 def test_a_batch_that_fails_leaves_the_others_and_says_so(

@@ -354,10 +354,7 @@ def add_import_routes(api: Api) -> None:
     )
     @api.writers_only
     def add_document(document: DocumentRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
-        # A separate key, so that removing it does not remove a document posted under the same name meanwhile. It has
-        # the time of the post, as imports run concurrently, and an older version may take longer to read.
-        parts = (POSTED_PART + part for part in check_object_key(document.name).split("/"))
-        object_key = check_object_key("/".join((f"{POSTED}{time.time_ns():020d}-{secrets.token_hex(4)}", *parts)))
+        object_key = _posted_key(document.name)
 
         def start(import_id: str) -> None:
             library.objects.put(api.tenant_id, object_key, document.content)
@@ -376,6 +373,19 @@ def add_import_routes(api: Api) -> None:
         if found is None:
             raise not_found("no import of this id")
         return ImportSummary.of(found, _reasons(api, found))
+
+
+def _posted_key(name: str) -> str:
+    """Return a key for a document that is posted now. Raises InvalidRequest, of the field ``name``, if it has none.
+
+    It is a separate key, so that removing it does not remove a document posted under the same name meanwhile. It has
+    the time of the post, as imports run concurrently, and an older version may take longer to read.
+    """
+    try:
+        parts = (POSTED_PART + part for part in check_object_key(name).split("/"))
+        return check_object_key("/".join((f"{POSTED}{time.time_ns():020d}-{secrets.token_hex(4)}", *parts)))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"name: {str(error).removeprefix('key: ')}", field="name") from None
 
 
 def _reasons(api: Api, found: Import) -> list[str]:

@@ -7,11 +7,12 @@ the way from one engine to the other. Not in it: files, memberships, jobs, the a
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -115,11 +116,39 @@ def export_tenant(
     Raises
     ------
     DatasetError
-        If the folder holds something else, or a whole archive.
+        If the folder holds something else, or a whole archive, or another export writes into it.
     StoreError
         As the engines; repeating the export resumes it.
     """
     folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+    with _locked(folder):
+        return _export(tenant_id, store, folder, vectors=vectors, on_progress=on_progress)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder: two exports at once would replace each other's parts, and both would succeed.
+
+    Raises DatasetError if another export holds it.
+    """
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = f"{folder}: another export is writing into it; wait for its end, or export into another folder"
+            raise DatasetError(message) from None
+        except OSError:
+            pass  # some network file systems have no locks
+        yield
+    finally:
+        os.close(opened)
+
+
+def _export(
+    tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool, on_progress: OnProgress | None
+) -> Manifest:
+    """Write a tenant's archive into a folder that this process has locked."""
     manifest = _begin_or_resume(tenant_id, store, folder, vectors=vectors)
     total = store.index.stats(tenant_id).records
 

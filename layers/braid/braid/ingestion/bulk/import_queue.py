@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.deadline import left
@@ -45,9 +46,12 @@ THREADS: Final = 2
 
 
 class _State(Frozen):
-    """Stored state of an import; ``process`` is the id of the process that runs it."""
+    """Stored state of an import."""
 
     process: int
+    """Id of the process that runs it."""
+    process_started: str | None = None
+    """When that process started, as the system counts; None where it does not say."""
     status: ImportStatus
     error: str | None = None
 
@@ -127,7 +131,7 @@ class ImportQueue:
         state = self._state(tenant_id, import_id)
         if state is None:
             return None
-        if state.status is ImportStatus.RUNNING and not mine and not _runs_elsewhere(state.process):
+        if state.status is ImportStatus.RUNNING and not mine and not _runs_elsewhere(state):
             return Import(id=import_id, status=ImportStatus.FAILED, error=INTERRUPTED)
         report = None
         if state.status in {ImportStatus.WRITTEN, ImportStatus.WITH_ERRORS}:
@@ -203,7 +207,8 @@ class ImportQueue:
             self._unfinished.discard((tenant_id, import_id))
 
     def _put_state(self, tenant_id: str, import_id: str, status: ImportStatus, error: str | None = None) -> None:
-        state = _State(process=os.getpid(), status=status, error=error)
+        process = os.getpid()
+        state = _State(process=process, process_started=_start_time(process), status=status, error=error)
         self._store.objects.put(tenant_id, _state_key(import_id), state.model_dump_json().encode())
 
     def _state(self, tenant_id: str, import_id: str) -> _State | None:
@@ -238,14 +243,26 @@ def _state_key(import_id: str) -> str:
     return f"ingest/{import_id}/import.json"
 
 
-def _runs_elsewhere(process: int) -> bool:
-    """Whether another process of this machine has this id; a restarted container may reuse its own."""
-    if process == os.getpid():
+def _runs_elsewhere(state: _State) -> bool:
+    """Whether the process that ran an import is another one of this machine, and still runs.
+
+    Its id alone does not tell: in a restarted container the processes have the ids of those before.
+    """
+    if state.process == os.getpid():
         return False
     try:
-        os.kill(process, 0)
+        os.kill(state.process, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         pass
-    return True
+    return state.process_started is None or _start_time(state.process) == state.process_started
+
+
+def _start_time(process: int) -> str | None:
+    """Return when a process started, in clock ticks since the machine did; None if the system does not say (macOS)."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return stat.rpartition(")")[2].split()[19]  # the name before may have blanks and brackets
