@@ -528,6 +528,18 @@ def test_a_document_that_is_posted_while_its_former_version_is_written_is_not_lo
     assert list(store.objects.list(TENANT, "posted/")) == []
 
 
+def test_a_posted_document_whose_import_was_cut_off_is_removed_a_week_later_with_the_next_one(
+    store: DemoStages,
+) -> None:
+    old, recent = time.time_ns() - 8 * 24 * 3_600 * 10**9, time.time_ns() - 10**9
+    for when in (old, recent):
+        store.objects.put(TENANT, f"posted/{when:020d}-ab/=a.md", b"It closes at seven.")
+    store.objects.put("globex", f"posted/{old:020d}-ab/=a.md", b"It closes at six.")
+    assert ended(store.imports, post(FrontDoor(store), "It closes at eight.")).status is ImportStatus.WRITTEN
+    assert [info.key for info in store.objects.list(TENANT, "posted/")] == [f"posted/{recent:020d}-ab/=a.md"]
+    assert len(list(store.objects.list("globex", "posted/"))) == 1
+
+
 def test_what_is_posted_and_what_a_folder_has_under_the_same_id_are_not_mixed(
     store: DemoStages, tmp_path: Path
 ) -> None:

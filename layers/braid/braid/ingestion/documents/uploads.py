@@ -16,6 +16,7 @@ import json
 import os
 import time
 from dataclasses import asdict, replace
+from itertools import islice
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
 
@@ -50,6 +51,9 @@ REMOVED_AT_ONCE: Final = 100
 """Chunks that a document no longer has and that are removed before it is looked whether another import has begun."""
 _MEMORY_BYTES: Final = 1024 * 1024 * 1024
 """Memory limit of the reader process; it leaves room for the encoder in the smallest function."""
+_ABANDONED_NS: Final = 7 * 24 * 3_600 * 1_000_000_000
+"""Nanoseconds after its post in which a document is imported, tried again by hand, or never."""
+_REMOVED_WITH_EACH: Final = 10
 _CLOCKS_DIFFER_NS: Final = 60_000_000_000
 """Nanoseconds by which the clocks of two machines may differ."""
 
@@ -156,6 +160,19 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, wh
         put_upload(store.objects, tenant_id, state)
     if key.startswith(POSTED):
         store.objects.delete(tenant_id, key)
+        _remove_abandoned(tenant_id, store)
+
+
+def _remove_abandoned(tenant_id: str, store: DocumentStore) -> None:
+    """Remove the oldest posted documents whose imports were cut off long ago: nothing else would, and they are texts.
+
+    They sort by the time of their post.
+    """
+    before = time.time_ns() - _ABANDONED_NS
+    for info in islice(store.objects.list(tenant_id, POSTED), _REMOVED_WITH_EACH):
+        if not 0 < _posted_ns(info) < before:
+            return
+        store.objects.delete(tenant_id, info.key)
 
 
 def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> tuple[Document, str]:
