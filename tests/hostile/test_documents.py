@@ -595,9 +595,10 @@ def written_whole(name: str, event: dict[str, Any], store: DemoStages) -> JobSta
     return import_steps.finish(Finish(job=job), store).status
 
 
+_NOW = time.time_ns()
 VERSIONS = [
-    ("documents/a.md", "documents/a.md"),
-    ("posted/00000000000000000009-f/=a.md", "posted/00000000000000000010-0/=a.md"),
+    pytest.param("documents/a.md", "documents/a.md", id="arriving"),
+    pytest.param(f"posted/{_NOW:020d}-f/=a.md", f"posted/{_NOW + 1:020d}-0/=a.md", id="posted"),
 ]
 
 
