@@ -678,7 +678,7 @@ def test_a_version_that_takes_long_to_embed_is_not_stored_over_a_newer_one(
 
 
 @pytest.mark.parametrize(("owner", "step"), [(ReaderProcess, "read"), (uploads, "records_of"), (WordEncoder, "encode")])
-@pytest.mark.parametrize("key", [old for old, _ in VERSIONS])
+@pytest.mark.parametrize("key", ["documents/a.md", f"posted/{_NOW:020d}-f/=a.md"], ids=["arriving", "posted"])
 def test_a_document_is_not_stored_after_its_tenant_was_deleted_while_it_was_imported(
     store: DemoStages, monkeypatch: pytest.MonkeyPatch, key: str, owner: Any, step: str
 ) -> None:
