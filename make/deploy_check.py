@@ -17,8 +17,11 @@ import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
+from braid.errors import ConfigurationError
 from braid.models.embedding_models import models_of
+from braid.settings import read_settings
 from braid.settings.configuration_files import load_profiles
 
 from make.deploy_account import Finding, account
@@ -143,6 +146,23 @@ def _evaluated(part: object, values: Mapping[str, object]) -> object:
     return RULE_FUNCTIONS[name](*(_evaluated(each, values) for each in argument))
 
 
+def settings(template: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[Finding]:
+    """Check the settings that all functions get as they do themselves: one that they refuse stops each at its start.
+
+    What names a resource of the template is not known yet, and taken to be right.
+    """
+    variables = template.get("Globals", {}).get("Function", {}).get("Environment", {}).get("Variables", {})
+    named = {name: each["Ref"] for name, each in variables.items() if isinstance(each, dict) and "Ref" in each}
+    given = {name: values.get(parameter, "made-later") for name, parameter in named.items()}
+    given |= {name: each for name, each in variables.items() if isinstance(each, str)}
+    others = {name: value for name, value in os.environ.items() if not name.startswith("BRAID_")}
+    with patch.dict(os.environ, others | {n: v for n, v in given.items() if n.startswith("BRAID_")}, clear=True):
+        try:
+            read_settings()
+        except ConfigurationError as error:
+            yield Finding("settings of the functions", f"{error}: each of them would fail at its start")
+
+
 def memory_mb(values: Mapping[str, str], shared: Path = ROOT / "shared") -> int:
     """Return the memory in MB that the models of the profiles need when all are loaded; 0 where it is not known."""
     profiles = load_profiles(shared)
@@ -240,7 +260,7 @@ def check(name: str, *, offline: bool, output: Callable[[tuple[str, ...]], str |
     template = read_template(ROOT / file)
     wrong = [*found, *parameters(template, given)]
     values = values_of(template, given)
-    wrong += [*rules(template, values), *(together(values) if not wrong else ())]
+    wrong += [*rules(template, values), *((*together(values), *settings(template, values)) if not wrong else ())]
     found = wrong or [Finding(f"{len(given)} parameters of [{name}], and the template's rules")]
     found += tools(values, output)
     if offline or wrong:

@@ -35,7 +35,17 @@ class Refusal:
         return b"\x81\0" + request_id + status + struct.pack(">i", 0) + b"\xfe\x01"
 
 
-Fault = Literal["late", "hang", "close", "abort", "lose the reply"] | Refusal
+@dataclass(frozen=True)
+class Damaged:
+    """Answer a request with something that is no reply to it; ``{id}`` of bytes is replaced by the request's id."""
+
+    frame: bytes | str
+
+    def frame_for(self, request_id: bytes) -> bytes | str:
+        return self.frame if isinstance(self.frame, str) else self.frame.replace(b"{id}", request_id)
+
+
+Fault = Literal["late", "hang", "close", "abort", "lose the reply"] | Refusal | Damaged
 
 
 @dataclass
@@ -148,6 +158,10 @@ class GremlinProxy:
         fault = self.faults.popleft() if self.faults else None
         if isinstance(fault, Refusal):
             await client.send_bytes(fault.frame(data[_REQUEST_ID]))
+            return True
+        if isinstance(fault, Damaged):
+            frame = fault.frame_for(data[_REQUEST_ID])
+            await (client.send_str(frame) if isinstance(frame, str) else client.send_bytes(frame))
             return True
         if fault == "hang":
             return True

@@ -14,7 +14,7 @@ from braid.errors import StoreError, StoreTooSlow, TransientStoreError
 from gremlin_python.process.graph_traversal import __
 
 from tests.contract.shapes import ACME, AS_OF, vertex
-from tests.engines.gremlin_proxy import GremlinProxy, Refusal
+from tests.engines.gremlin_proxy import Damaged, GremlinProxy, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -156,6 +156,50 @@ def test_conflicts_are_tried_again(proxy: GremlinProxy, connect: Callable[..., G
     proxy.faults.extend([CONFLICT] * 3)
     assert echo(connect(attempts=4), 1) == [1]
     assert proxy.requests == 4
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        *(
+            Refusal(500, f'{{"code":"{name}Exception","detailedMessage":"try again"}}')
+            for name in ("ConstraintViolation", "InternalFailure", "ServerShutdown", "CancelledByMaintenance")
+        ),
+        Refusal(429, "too many"),
+        Refusal(596, "not now"),
+    ],
+    ids=lambda refusal: refusal.message[:40],
+)
+def test_what_neptune_says_may_be_tried_again_is(
+    proxy: GremlinProxy, connect: Callable[..., GremlinConnection], refusal: Refusal
+) -> None:
+    proxy.faults.extend([refusal] * 2)
+    assert echo(connect(attempts=3), 1) == [1]
+    assert proxy.requests == 3
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\x81\0garbage",
+        '{"status": {"code": 500}}',
+        # A reply of the code 200 whose data is null, is a number, or ends within a list of five.
+        *(
+            b"\x81\0{id}\0\0\0\xc8\0" + 3 * b"\0\0\0\0" + data
+            for data in (b"\xfe\x01", b"\x01\0\0\0\0\x03", b"\x09\0\0\0\0\x05\x01\0")
+        ),
+    ],
+    ids=["nothing", "garbage", "text", "null", "a number", "cut off"],
+)
+def test_a_reply_that_cannot_be_read_is_asked_for_again_and_an_error_of_the_store_if_it_stays_so(
+    proxy: GremlinProxy, connect: Callable[..., GremlinConnection], frame: bytes | str
+) -> None:
+    proxy.faults.append(Damaged(frame))
+    assert echo(connect(attempts=2), 1) == [1]
+    proxy.faults.extend([Damaged(frame)] * 2)
+    with pytest.raises(TransientStoreError, match="cannot be read"):
+        echo(connect(attempts=2), 1)
 
 
 def test_conflicts_without_end_are_an_error(proxy: GremlinProxy, connect: Callable[..., GremlinConnection]) -> None:

@@ -139,6 +139,25 @@ def test_a_profile_whose_models_do_not_fit_the_memory_is_refused_and_the_default
     assert not missing(deploy_check.together(values(ModelProfile="instructor", EncoderMemory=str(needed))))
 
 
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"OpenSearchTenantShards": "2"}, "opensearch_tenant_shards must be below opensearch_shards"),
+        ({"OpenSearchIndexSettings": "{number_of_replicas}"}, "BRAID_OPENSEARCH_INDEX_SETTINGS: is not JSON"),
+        ({"HostedRerankers": "none"}, "BRAID_HOSTED_RERANKERS: is not JSON"),
+        ({"Reranker": "bedrock", "HostedRerankers": "[]"}, "reranker bedrock is not among BRAID_HOSTED_RERANKERS"),
+        ({"TenantRequestsAtOnce": "1.5"}, "BRAID_QUOTA_REQUESTS_AT_ONCE: "),
+    ],
+)
+def test_what_cloudformation_takes_and_every_function_would_refuse_at_its_start_is_named(
+    changed: dict[str, str], why: str
+) -> None:
+    assert not missing([*deploy_check.parameters(TEMPLATE, GIVEN | changed), *deploy_check.together(values(**changed))])
+    (found,) = missing(deploy_check.settings(TEMPLATE, values(**changed))).values()
+    assert why in found
+    assert not missing(deploy_check.settings(TEMPLATE, values()))
+
+
 def test_stores_in_a_vpc_need_subnets_in_two_zones() -> None:
     assert "SubnetIds is empty" in missing(deploy_check.together(values(SubnetIds="", SecurityGroupIds="")))
     public = {

@@ -6,13 +6,17 @@ import socket
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import boto3
 import pytest
+from aws_lambda_powertools.utilities.parameters import SecretsProvider
 from botocore.config import Config
+from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from braid.app import Application
+from braid.engines.aws import secret_keys
 from braid.engines.aws.secret_keys import api_key
 from braid.engines.rerankers.bedrock import BedrockReranker
 from braid.engines.rerankers.voyage import VoyageReranker
@@ -269,6 +273,29 @@ def test_a_secret_that_is_not_there_is_a_lost_reranker() -> None:
     key = api_key(SecretStr(""), ARN, names=NAMES, timeout_s=1)
     with pytest.raises(RerankFailed, match=r"THE_SECRET: the secret cannot be read \(ResourceNotFoundException\)"):
         key()
+
+
+def test_a_key_that_was_read_is_used_on_while_its_service_fails_and_not_once_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Secrets:
+        answers: ClassVar[list[Any]] = [{"SecretString": KEY}, *["ThrottlingException"] * 2, "AccessDeniedException"]
+
+        def get_secret_value(self, **_: object) -> Any:
+            answer = self.answers.pop(0)
+            if isinstance(answer, str):
+                raise ClientError({"Error": {"Code": answer}}, "GetSecretValue")
+            return answer
+
+    monkeypatch.setattr(secret_keys, "_provider", lambda *_: SecretsProvider(boto3_client=Secrets()))
+    monkeypatch.setattr(secret_keys, "MAX_AGE_S", -1)
+    clock = iter([0.0, 1.0, 1.0, 2.0, 40.0, 40.0, 80.0])
+    monkeypatch.setattr(secret_keys, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    read = api_key(SecretStr(""), ARN, names=("THE_KEY", "THE_SECRET"), timeout_s=1.0)
+    assert [read() for _ in range(4)] == [KEY] * 4
+    assert Secrets.answers == ["AccessDeniedException"]  # the third time it was not asked
+    with pytest.raises(RerankFailed, match="AccessDeniedException"):
+        read()
 
 
 @pytest.mark.usefixtures("aws")

@@ -13,6 +13,7 @@ from braid.app import Application
 from braid.engines.aws.step_functions import RetrieveWorkflow
 from braid.errors import BraidError, ConfigurationError, InvalidRequest, StoresUnavailable, TransientStoreError
 from braid.settings import EngineKind, Settings
+from braid.telemetry.recording import TRACEPARENT, invocation_trace_headers, operation
 
 from tests.fakes import fused, query, record, searched
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 ARN = "arn:aws:states:eu-west-1:123456789012:stateMachine:retrieve"
 KEYS = ("aws_access_key_id", "aws_secret_access_key")
+CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 STARTED = datetime(2026, 1, 15, 9, 30, tzinfo=UTC)
 
 
@@ -49,6 +51,24 @@ def test_a_question_is_the_input_and_the_answer_the_output(service: Stubber) -> 
         {"stateMachineArn": ARN, "name": ANY, "input": body},
     )
     assert RetrieveWorkflow(service.client, ARN).answer(asked) == answer
+
+
+def test_questions_of_one_trace_are_executions_of_their_own_and_so_have_traces_of_their_own(service: Stubber) -> None:
+    names: list[str] = []
+    service.client.meta.events.register(
+        "provide-client-params.sfn.StartSyncExecution", lambda params, **_: names.append(params["name"])
+    )
+    for text in ("scanner lockout", "heron gate"):
+        service.add_response(
+            "start_sync_execution",
+            ended("SUCCEEDED", output=fused(query=query(text)).model_dump_json()),
+            {"stateMachineArn": ARN, "name": ANY, "input": ANY},
+        )
+        with operation("POST /search", {}, parent={TRACEPARENT: CALLER}):
+            RetrieveWorkflow(service.client, ARN).answer(query(text))
+    assert len(set(names)) == 2
+    assert {name.split("-")[1] for name in names} == {CALLER.split("-")[1]}
+    assert all(invocation_trace_headers(name) == {TRACEPARENT: name} for name in names)
 
 
 @pytest.mark.parametrize(

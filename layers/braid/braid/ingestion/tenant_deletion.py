@@ -112,6 +112,7 @@ def _delete(tenant_id: str, store: TenantStore, mark: DeletionMark) -> TenantRep
     messages = _messages(tenant_id, store, left)
     broken_off = _unfinished_writes(tenant_id, store)
     objects = _objects(tenant_id, store, left)
+    store.index.show_writes()  # else records that were written just before would not be listed, and stay
     removed = delete_pages(tenant_id, _renewing(record_pages(tenant_id, store, None), mark), store)
     store.index.delete(tenant_id, ())  # removes files that a deletion which was killed has left
     vertices = relationships = 0

@@ -126,6 +126,9 @@ class SearchIndex(Protocol):
         No search finds them any more.
         """
 
+    def show_writes(self) -> None:
+        """Return once scans and counts find every write that was acknowledged before; it may take some minutes."""
+
     def search(self, request: SearchRequest) -> SearchHits:
         """Search both strands in one round trip."""
 

@@ -53,6 +53,8 @@ def verify(
     if job.status is not Status.RUNNING or job.phase is not Phase.VERIFY or not job.profile:
         return job
     services = services.moving(job.moves_tenant)
+    # Else neither index would show records that were written just before the move began, and they would be left behind.
+    services.index.show_writes()
     left = _count_pending(services, job)
     if left:
         if job.rounds >= MAX_ROUNDS:

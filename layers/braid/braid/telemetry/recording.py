@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import time
 from contextlib import contextmanager, nullcontext
 from functools import wraps
@@ -112,6 +113,19 @@ def trace_headers() -> dict[str, str]:
     carrier: dict[str, str] = {}
     _PROPAGATOR.inject(carrier)
     return carrier
+
+
+def own_traceparent() -> str | None:
+    """Return the current trace context under an id of its own, that of the current span if it is recorded.
+
+    Without an SDK the current span is the caller's, whose id may come with several requests. Returns None outside of a
+    trace.
+    """
+    carried = trace_headers().get(TRACEPARENT)
+    if carried is None or trace.get_current_span().is_recording():
+        return carried
+    version, trace_id, _, flags = carried.split("-")
+    return f"{version}-{trace_id}-{secrets.token_hex(8)}-{flags}"
 
 
 def invocation_trace_headers(traceparent: object) -> dict[str, str] | None:

@@ -103,15 +103,21 @@ def as_braid_errors(what: str) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        code, status = code_of(error), status_of(error)
-        if code in TRANSIENT_CODES or status == _TOO_MANY or status >= _SERVER_FAULT:
-            raise TransientStoreError(f"{what}: {code}", maybe_done=status >= _SERVER_FAULT) from error
+        code = code_of(error)
+        if is_transient(error):
+            raise TransientStoreError(f"{what}: {code}", maybe_done=status_of(error) >= _SERVER_FAULT) from error
         raise StoreError(f"{what}: {code}") from error
     except (NoConnection, HTTPClientError, IncompleteReadError) as error:
         lost = not isinstance(error, NoConnection)
         raise TransientStoreError(f"{what}: {type(error).__name__}", maybe_done=lost) from error
     except BotoCoreError as error:
         raise StoreError(f"{what}: {error}") from error
+
+
+def is_transient(error: ClientError) -> bool:
+    """Return whether the service throttled the request or failed internally."""
+    status = status_of(error)
+    return code_of(error) in TRANSIENT_CODES or status == _TOO_MANY or status >= _SERVER_FAULT
 
 
 def code_of(error: ClientError) -> str:

@@ -5,6 +5,7 @@ AWS's packages, which only the extra ``aws`` brings, are imported when a key is 
 
 from __future__ import annotations
 
+import time
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_AGE_S = 300
 """Seconds for which a secret is cached; a changed secret is used after that."""
+REST_S = 30
+"""Seconds for which the last value is used without asking, after Secrets Manager has failed."""
 
 
 def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_s: float) -> Callable[[], str]:
@@ -44,17 +47,26 @@ def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_
     if not secret_arn:
         raise ConfigurationError(f"neither {names[0]} nor {names[1]} is set")
     provider = _provider(secret_arn, timeout_s)
+    last, rests_until = "", 0.0
 
     def read() -> str:
         from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
 
+        nonlocal last, rests_until
+        if time.monotonic() < rests_until:
+            return last
         try:
             value = provider.get(secret_arn, max_age=MAX_AGE_S)
         except GetParameterError as error:
+            # It was right a few minutes ago, and without it every request would fail while the service does.
+            if last and _is_transient(error):
+                rests_until = time.monotonic() + REST_S
+                return last
             raise RerankFailed(f"{names[1]}: the secret cannot be read ({_kind(error)})") from None
         found = value.strip() if isinstance(value, str) else ""
         if not _is_key(found):
             raise RerankFailed(f"{names[1]}: the secret's value is not an API key alone")
+        last = found
         return found
 
     return read
@@ -101,6 +113,17 @@ def _provider(secret_arn: str, timeout_s: float) -> SecretsProvider:
 def _is_key(text: str) -> bool:
     """Return whether a text is valid in a header; HTTP clients quote invalid ones in their errors."""
     return bool(text) and text.isascii() and text.isprintable() and " " not in text and not text.startswith("{")
+
+
+def _is_transient(error: Exception) -> bool:
+    """Return whether Secrets Manager was throttled, failed or did not answer; not if it refused or has no secret."""
+    from botocore.exceptions import ClientError, HTTPClientError
+    from botocore.exceptions import ConnectionError as NoConnection
+
+    from braid.engines.aws.clients import is_transient
+
+    cause = error.__cause__ or error.__context__
+    return is_transient(cause) if isinstance(cause, ClientError) else isinstance(cause, (NoConnection, HTTPClientError))
 
 
 def _kind(error: Exception) -> str:

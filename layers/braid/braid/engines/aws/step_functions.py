@@ -15,7 +15,7 @@ from braid.engines.aws.lambda_invocation import refused_request
 from braid.errors import ConfigurationError, InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
 from braid.models import Answer
 from braid.ports.ingestion import Import, ImportStatus, JobReport
-from braid.telemetry.recording import TRACEPARENT, operation, trace_headers
+from braid.telemetry.recording import operation, own_traceparent
 
 if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
@@ -77,7 +77,8 @@ class RetrieveWorkflow(_StateMachine):
         body = json.dumps({"query": query.model_dump(mode="json")})
         with operation(f"start {self._name}", {}, kind=SpanKind.CLIENT), as_braid_errors(self._name):
             # By its name an execution carries the trace context to its functions, without a field in its state.
-            name = trace_headers().get(TRACEPARENT) or str(uuid.uuid4())
+            # The answer's trace id is that name, so no two questions have the same.
+            name = own_traceparent() or str(uuid.uuid4())
             execution = self._client.start_sync_execution(stateMachineArn=self._arn, name=name, input=body)
         status = execution["status"]
         if status == "SUCCEEDED":

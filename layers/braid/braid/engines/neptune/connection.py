@@ -13,7 +13,7 @@ import os
 import threading
 import uuid
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 from gremlin_python.driver.request import RequestMessage
@@ -35,10 +35,16 @@ _CLOSE_TIMEOUT_S = 0.05
 """Seconds that a closing socket waits for the close frame of the server, which a dead one never sends."""
 _MAX_REPLY_BYTES = 64 * 1024 * 1024
 _SUCCESS, _NO_CONTENT, _PARTIAL = 200, 204, 206
-_SERVER_TIMEOUT = 598
+_TRANSIENT_CODES = frozenset({429, 596, 598})
+"""Too many requests, and TinkerPop's codes of a temporary error and of a timeout of the server."""
 # Names of transient errors of Neptune and TinkerPop.
 _TRANSIENT_NAMES = (
+    "CancelledByMaintenanceException",
     "ConcurrentModificationException",
+    # An edge's endpoint was changed by another write at the same time.
+    "ConstraintViolationException",
+    "InternalFailureException",
+    "ServerShutdownException",
     "ThrottlingException",
     "TooManyRequestsException",
     "TimeLimitExceededException",
@@ -52,6 +58,15 @@ _TRANSIENT_NAMES = (
 _FORBIDDEN = 403
 _TOO_MANY = 429
 _FIRST_SERVER_ERROR = 500
+
+
+class _Reply(NamedTuple):
+    """One frame of a reply."""
+
+    request_id: str
+    code: int
+    message: str
+    results: list[Any]
 
 
 class GremlinConnection:
@@ -190,18 +205,27 @@ class GremlinConnection:
             frame = await socket.receive()
             if frame.type not in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT):
                 raise TransientStoreError(f"the knowledge graph closed the connection ({frame.type.name.lower()})")
-            reply = self._serializer.deserialize_message(frame.data)
-            if str(reply["requestId"]) != request_id:
+            reply = self._read(frame.data)
+            if reply.request_id != request_id:
                 raise TransientStoreError("the knowledge graph answered another request")
-            status = reply["status"]
-            if status["code"] == _NO_CONTENT:
+            if reply.code == _NO_CONTENT:
                 return results
-            if status["code"] not in (_SUCCESS, _PARTIAL):
-                raise _error_of_code(status["code"], str(status["message"]))
-            for item in reply["result"]["data"]:
-                results.extend(_unrolled(item))
-            if status["code"] == _SUCCESS:
+            if reply.code not in (_SUCCESS, _PARTIAL):
+                raise _error_of_code(reply.code, reply.message)
+            results.extend(reply.results)
+            if reply.code == _SUCCESS:
                 return results
+
+    def _read(self, data: bytes | str) -> _Reply:
+        """Parse one frame of a reply. Raises TransientStoreError if it is none, or is damaged."""
+        try:
+            reply = self._serializer.deserialize_message(data)
+            code, message = int(reply["status"]["code"]), str(reply["status"]["message"])
+            items = reply["result"]["data"] if code in (_SUCCESS, _PARTIAL) else ()
+            return _Reply(str(reply["requestId"]), code, message, [each for one in items for each in _unrolled(one)])
+        except Exception as error:
+            message = f"the knowledge graph answered with something that cannot be read: {type(error).__name__}"
+            raise TransientStoreError(message) from error
 
     def _await(self, work: Coroutine[Any, Any, list[Any]], remaining_s: float) -> list[Any]:
         future = asyncio.run_coroutine_threadsafe(work, self._running_loop())
@@ -276,6 +300,6 @@ def _unrolled(item: object) -> list[Any]:
 def _error_of_code(code: int, message: str) -> StoreError:
     first_line = message.strip().splitlines()[0][:300] if message.strip() else ""
     text = f"the knowledge graph answered {code}: {first_line}"
-    if code == _SERVER_TIMEOUT or any(mark in message for mark in _TRANSIENT_NAMES):
+    if code in _TRANSIENT_CODES or any(mark in message for mark in _TRANSIENT_NAMES):
         return TransientStoreError(text)
     return StoreError(text)

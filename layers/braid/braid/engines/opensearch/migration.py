@@ -367,17 +367,21 @@ class OpenSearchMigration:
 
         Stops if a move back begins meanwhile: it fills the shared index, and removes different records itself.
         """
-        shared = self._at(self._shared)
-        body = query.ids_page(query.scan_clause(tenant_id), after="", limit=MAX_IDS)
+        shared, after = self._at(self._shared), ""
         routing = mapping.routing(tenant_id, self._settings)
+        if self._serverless:  # for the last writes to be shown
+            self._sleep(self._settings.settle_s())
         while True:
             self._refresh()
+            body = query.ids_page(query.scan_clause(tenant_id), after=after, limit=MAX_IDS)
             answer = self._whole(self._client.search, index=self._shared, body=body, **routing)
             ids = [str(hit["sort"][0]) for hit in answer["hits"]["hits"]]
             aliases = self._aliases()
             if not ids or self._alias not in own_aliases(aliases, self._shared) or next_alias(self._alias) in aliases:
                 return
             shared.delete(tenant_id, ids)
+            if self._serverless:  # what is deleted is still shown for a while
+                after = ids[-1]
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return call(self._attempts, function, *args, **kwargs)

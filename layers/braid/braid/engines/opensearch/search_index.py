@@ -23,6 +23,7 @@ from braid.engines.opensearch.index_placement import (
     previous_alias,
 )
 from braid.engines.opensearch.one_index import SingleIndex
+from braid.settings import OpenSearchService
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class OpenSearchIndex:
         self._opened: dict[tuple[str, str], SingleIndex] = {}
         self._aliases: dict[str, str] = {}
         self._aliases_until = 0.0
+        self._sleep: Callable[[float], None] = time.sleep
 
     @classmethod
     def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchIndex:
@@ -120,6 +122,15 @@ class OpenSearchIndex:
 
     def finish_removals(self, tenant_id: str) -> None:
         """Do nothing: deletes are complete already."""
+
+    def show_writes(self) -> None:
+        """Refresh all indexes; where that cannot be asked for, as of a serverless collection, wait for it."""
+        if self._settings.opensearch_service is OpenSearchService.SERVERLESS:
+            self._sleep(self._settings.settle_s())
+            return
+        names = f"{self._shared},{self._shared}_*"
+        refresh = partial(self._client.indices.refresh, index=names, ignore_unavailable=True)
+        call(self._settings.opensearch_attempts, refresh)
 
     def search(self, request: SearchRequest) -> SearchHits:
         """Search both strands, and the superseded and outdated records of each, in one round trip.

@@ -121,6 +121,9 @@ class EmbeddedSearchIndex:
                 if tenant is not None and row_reads.has_more_vectors(connection, tenant, space, than=self._exact_rows):
                     self._hnsw_graph(tenant, space).keep_up(connection, dimension)
 
+    def show_writes(self) -> None:
+        """Do nothing: a committed write is found at once."""
+
     def finish_removals(self, tenant_id: str) -> None:
         """Remove the remaining words of a tenant without records, in short transactions."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
