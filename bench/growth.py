@@ -4,8 +4,7 @@ Corpora are those of :mod:`bench.synthetic`, written in slices that can be resum
 part of an hour, on OpenSearch and Gremlin Server a night. These servers are started by it and keep running between
 slices. Embedding is not measured, and caches are off. *CPU* is the processor time of the process; *after one write* is
 the latency of the first question after writing a record, a vertex and an edge, *after one removal* that after deleting
-them; *in part* counts questions that lost a stage in three attempts, as Gremlin Server's graph scans all vertices to
-find names, for which Neptune has an index.
+them; *in part* counts questions that lost a stage in three attempts.
 """
 
 from __future__ import annotations
