@@ -9,6 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from braid import deadline
+from braid.deadline import CircuitBreaker
 from braid.errors import StoreError
 from braid.models import EmbeddingType
 from braid.models.embedding_models import AUTO, resolve
@@ -74,6 +75,7 @@ class Application(OpenedModels):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.fitted = load_fitted(settings)
+        self._schema_breaker = CircuitBreaker(settings.cache_rest_s)
 
     @opened_once
     def caches(self) -> Caches:
@@ -92,9 +94,12 @@ class Application(OpenedModels):
 
     def _schema_version(self, tenant_id: str) -> int | None:
         """Return the tenant's current schema version; None, which disables drift, if the registry does not answer."""
+        if self._schema_breaker.is_open():
+            return None
         try:
             return self.schemas.current(tenant_id)
         except StoreError:
+            self._schema_breaker.open()
             return None
 
     def plan(self, request: PlanRequest) -> Planned:

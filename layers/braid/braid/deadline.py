@@ -1,5 +1,7 @@
 """Deadline of the current request, as a context variable; waiting for locks up to it, alarms at it, and a stopwatch.
 
+And the circuit breaker, which spares a service that failed, and those who would wait for it.
+
 ``api/handler.py`` sets it to ``request_timeout_s`` of :mod:`braid.settings`, ``app.py`` to the limits of
 a whole question and of each stage.
 Loops, scans and calls to stores check it and raise once it has passed. It applies to the calls of its thread, and to
@@ -32,6 +34,23 @@ _EVERY: Final = 512
 _LEAST_S: Final = 0.001
 """Least value of :func:`left`, in seconds."""
 _DEADLINE: ContextVar[float] = ContextVar("braid_deadline", default=math.inf)
+
+
+class CircuitBreaker:
+    """After a failure, a service is not called for ``rest_s`` seconds: each call would wait for its time limit."""
+
+    def __init__(self, rest_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rest_s = rest_s
+        self._clock = clock
+        self._until = float("-inf")
+
+    def is_open(self) -> bool:
+        """Return whether the service is not to be called."""
+        return self._clock() < self._until
+
+    def open(self) -> None:
+        """Note a failure."""
+        self._until = self._clock() + self.rest_s
 
 
 @contextmanager

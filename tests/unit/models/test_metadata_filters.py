@@ -174,6 +174,7 @@ def test_where_tenants_share_an_index_no_range_of_one_holds_a_term_of_another() 
     ("asked", "kinds", "becomes"),
     [
         ({"f": "3"}, {NUMBER}, {"f": 3}),
+        ({"f": [" -.5e3 ", "+7."]}, {NUMBER}, {"f": [-500.0, 7.0]}),
         ({"f": ["3", 3]}, {TEXT}, {"f": ["3", "3"]}),
         ({"f": {"none_of": [3.0]}}, {TEXT}, {"f": {"none_of": ["3"]}}),
         ({"f": ["true", True]}, {BOOLEAN}, {"f": [True, True]}),
@@ -210,6 +211,8 @@ def test_a_value_is_read_as_its_field_has_it(asked: object, kinds: set[ValueKind
         ),
         ({"f": {"gte": 3}}, {DATE}, "records have dates there, and the range is of numbers"),
         ({"f": {"lt": "2024-01-01"}}, {NUMBER}, "records have numbers there, and the range is of dates"),
+        ({"f": ["1_0"]}, {NUMBER}, "records have numbers there, and a value of any_of is something else"),
+        ({"f": ["\u0663"]}, {NUMBER}, "records have numbers there, and a value of any_of is something else"),
         ({"f": ["3", "many"]}, {NUMBER}, "records have numbers there, and a value of any_of is something else"),
         (
             {"f": {"none_of": [2]}},

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.errors import StoreError
 from braid.models import Embedding, EmbeddingType, Query, Record, SchemaWindow
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.outdated_queue import ReembedMessage
@@ -109,3 +110,20 @@ def test_a_slow_answer_in_process_is_warned_of_with_its_plan_and_no_text(
     with caplog.at_level(logging.WARNING, "braid.app"):
         ask(stages_of(slow_total_ms=1e-6, log_queries=True))
     assert QUESTION in caplog.messages[-1]
+
+
+def test_a_registry_of_schemas_that_does_not_answer_is_not_waited_for_by_every_question(
+    stages_of: Callable[..., DemoStages], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages, asked = stages_of(), list[str]()
+    write(stages)
+
+    def current(tenant_id: str) -> int:
+        asked.append(tenant_id)
+        raise StoreError("table schemas: did not answer")
+
+    monkeypatch.setattr(stages.schemas, "current", current)
+    first, second = ask(stages), ask(stages)
+    assert asked == [TENANT]
+    assert [result.id for result in first.results] == [result.id for result in second.results] == ["v1"]
+    assert any(mark.startswith("schema") for mark in map(str, second.degraded)), second.degraded

@@ -46,6 +46,7 @@ MAX_FACETS: Final = 8
 FACET_VALUES: Final = 20
 """Most values of a facet, the most frequent ones."""
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 _OPERATOR: Final = re.compile("!=|>=|<=|=|>|<")
 _BOUNDS: Final = {">=": "gte", ">": "gt", "<=": "lte", "<": "lt"}
 
@@ -304,10 +305,9 @@ def _as_kind(value: str | float, kind: ValueKind) -> str | float | None:
         return value if isinstance(value, bool) == (kind is ValueKind.BOOLEAN) else None
     if kind is ValueKind.BOOLEAN:
         return {"true": True, "false": False}.get(value.strip().lower())
-    try:
-        number: int | float = int(value) if _INTEGER.fullmatch(value) else float(value)
-    except ValueError:
+    if not _NUMBER.fullmatch(value.strip()):  # float() reads "1_0" and Arabic digits too
         return None
+    number: int | float = int(value) if _INTEGER.fullmatch(value) else float(value)
     return number if math.isfinite(number) else None
 
 

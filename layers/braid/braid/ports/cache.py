@@ -14,6 +14,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
+from braid.deadline import CircuitBreaker
 from braid.errors import ConfigurationError, InvalidRequest, StoreError, TransientStoreError
 from braid.ports.keys import check_key
 
@@ -187,9 +188,7 @@ class ResilientCache:
 
     def __init__(self, cache: Cache, *, rest_s: float = 5.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._cache = cache
-        self._rest_s = rest_s
-        self._clock = clock
-        self._resting_until = float("-inf")
+        self._breaker = CircuitBreaker(rest_s, clock)
 
     @property
     def strict(self) -> Cache:
@@ -253,7 +252,7 @@ class ResilientCache:
             return
         window = clock() // window_s
         free, maybe_counted, amount = True, False, 0
-        if not (free_if_lost and self._is_resting()):
+        if not (free_if_lost and self._breaker.is_open()):
             try:
                 earlier = self._cache.count(tenant_id, key, amount, window_s, ago=1) if spans_windows else 0
                 amount = 1
@@ -306,7 +305,7 @@ class ResilientCache:
         return self._cache.forget(tenant_id)
 
     def _ask(self, question: Callable[[], _Found]) -> _Found | None:
-        if self._is_resting():
+        if self._breaker.is_open():
             return None
         try:
             return question()
@@ -314,9 +313,6 @@ class ResilientCache:
             self._rest(error)
             return None
 
-    def _is_resting(self) -> bool:
-        return self._clock() < self._resting_until
-
     def _rest(self, error: StoreError) -> None:
-        self._resting_until = self._clock() + self._rest_s
-        _LOG.warning("no cache for %g s: %s: %s", self._rest_s, type(error).__name__, error)
+        self._breaker.open()
+        _LOG.warning("no cache for %g s: %s: %s", self._breaker.rest_s, type(error).__name__, error)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from braid.deadline import CircuitBreaker
 from braid.errors import InvalidRequest
 from braid.models import Frozen, RecordId, TenantId
 from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
@@ -135,11 +136,10 @@ class OutdatedRecordSender:
         self._open_queue = open_queue
         self._per_answer = per_answer
         self._wait_s = wait_s
-        self._rest_s = rest_s
         self._clock = clock
+        self._breaker = CircuitBreaker(rest_s, clock)
         self._lock = threading.Lock()
         self._under_way = False
-        self._resting_until = float("-inf")
         self._remembered: OrderedDict[str, float] = OrderedDict()
         self._counts = {"OutdatedQueued": 0, "OutdatedLost": 0}
 
@@ -160,7 +160,7 @@ class OutdatedRecordSender:
         with self._lock:
             now = self._clock()
             new = [message for message in messages if not self._knows(message, now)][: self._per_answer]
-            if not new or self._under_way or now < self._resting_until:
+            if not new or self._under_way or self._breaker.is_open():
                 return None
             self._under_way = True
         sending = Sending(self._wait_s)
@@ -195,6 +195,6 @@ class OutdatedRecordSender:
                     while len(self._remembered) > _REMEMBERED:
                         self._remembered.popitem(last=False)
                 else:
-                    self._resting_until = now + self._rest_s
+                    self._breaker.open()
                 self._under_way = False
             sending.finish()

@@ -259,7 +259,7 @@ class Settings(BaseSettings):
     """Bound on one attempt of one request to the cache: waiting longer costs more than a miss."""
     cache_attempts: Annotated[int, Field(ge=1, le=10)] = 1
     cache_rest_s: Annotated[float, Field(ge=0, le=3600)] = 5.0
-    """Seconds for which a cache that failed is not asked again."""
+    """Seconds for which a cache, or a registry of schemas, that failed is not asked again."""
     cache_embedding_s: Annotated[int, Field(ge=0, le=604_800)] = 86_400
     """Seconds for which the vector of a question is cached; 0 disables it, here and below."""
     cache_result_s: Annotated[int, Field(ge=0, le=86_400)] = 300
