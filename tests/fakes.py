@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from braid.ports.graph_query import GraphQuery
     from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
     from braid.ports.search_index import SearchRequest
-    from braid.reembedding.outdated_queue import OutdatedRecordSender
+    from braid.reembedding.queue_from_answers import OutdatedRecordSender
 
 TENANT = "acme"
 NOW = datetime(2026, 1, 15, 9, 30, tzinfo=UTC)

@@ -12,7 +12,7 @@ import typer
 from braid import reembedding
 from braid.errors import InvalidRequest, TakenOver
 from braid.reembedding import JobKind, Phase, Place, RecallQuestion, RunBudget, Status
-from braid.reembedding.job_steps import Progress
+from braid.reembedding.running_jobs import Progress
 from rich.table import Table
 
 from braid_cli.options import FLAG, AsJson, Engine, tenant_option

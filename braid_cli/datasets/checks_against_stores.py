@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from braid.errors import DatasetError, NewerSchema
 from braid.ingestion.supersession.ending_validity import find_supersession
-from braid.ingestion.supersession.records import RefusedRecord
+from braid.ingestion.supersession.superseded_records import RefusedRecord
 from braid.models.enums_and_scalars import printable
 
 from braid_cli.datasets.json_lines import first_of

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from braid.app import application
 from braid.lambda_runtime.fifo_batches import batch_handler, log_refused
 from braid.lambda_runtime.stage_handlers import stage_handler
-from braid.reembedding.job_steps import Progress, Step, run_step, work_off
+from braid.reembedding.running_jobs import Progress, Step, run_step, work_off
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

@@ -15,7 +15,7 @@ from braid.ingestion.tenant_deletion import Deletion, delete_tenant
 from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.lambda_runtime.warm_up import open_beforehand
 from braid.reembedding import RunBudget, run_to_end
-from braid.reembedding.job_steps import JobRequest, Progress, begin
+from braid.reembedding.running_jobs import JobRequest, Progress, begin
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

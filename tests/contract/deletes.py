@@ -16,7 +16,7 @@ from braid.models import Kind
 from braid.ports.members import Membership
 from braid.ports.reembedding import JobRecord
 from braid.ports.schema_registry import SchemaVersion
-from braid.reembedding.outdated_queue import Reason, ReembedMessage
+from braid.reembedding.queue_from_answers import Reason, ReembedMessage
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, record, vertex
 from tests.contract.writes import found, stored, written

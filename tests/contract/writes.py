@@ -13,7 +13,7 @@ import pytest
 from braid.errors import InvalidRequest, StoreError, StoreTooSlow
 from braid.ingestion import item_refusals, writing
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.supersession import records as superseded_records
+from braid.ingestion.supersession import superseded_records
 from braid.ingestion.writing import MissingEnds, WriteReport, WriteRequest, require_written, write
 from braid.models import Kind, Record, Relationship, RelationshipKey, Vertex
 from braid.ports.schema_registry import SchemaVersion

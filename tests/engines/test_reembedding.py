@@ -11,7 +11,7 @@ from braid import reembedding
 from braid.errors import TakenOver
 from braid.ingestion.deleting import delete_records
 from braid.reembedding import Phase, Place, Status
-from braid.reembedding.job_steps import Step, run_step
+from braid.reembedding.running_jobs import Step, run_step
 from braid.settings import EngineKind, Refresh, Settings
 
 from braid_cli.datasets.dataset import read_dataset

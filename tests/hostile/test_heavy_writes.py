@@ -17,7 +17,7 @@ from braid.ingestion import deleting, entities_found_in_texts, tenant_locks, wri
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.record_vectors import RecordVectors
 from braid.ingestion.repair import repair
-from braid.ingestion.supersession import records as superseded_records
+from braid.ingestion.supersession import superseded_records
 from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE, writing_turn
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.models import SUPERSEDES

@@ -14,8 +14,7 @@ from braid.errors import StoreError
 from braid.ingestion import deleting, item_refusals
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.repair import repair
-from braid.ingestion.supersession import ending_validity
-from braid.ingestion.supersession import records as superseded_records
+from braid.ingestion.supersession import ending_validity, superseded_records
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.ports.search_index import SearchRequest
 from braid.understanding.misspelling_keys import misspellings

@@ -10,7 +10,7 @@ from braid import reembedding
 from braid.errors import TransientStoreError
 from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.reembedding import Status
-from braid.reembedding.job_steps import Progress, Step, StepName, run_step
+from braid.reembedding.running_jobs import Progress, Step, StepName, run_step
 
 from braid_cli.state_machine.interpreter import REEMBED_DEFINITION, Workflow, WorkflowFailed, definition
 from tests.second_profile import SECOND, TENANT, demo_with_a_second_profile, raise_schema

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from braid.models.embedding_models import ModelConfig
     from braid.ports.ingestion import Imports, WriteReport, WriteRequest
     from braid.reembedding import ReembeddingJob
-    from braid.reembedding.outdated_queue import OutdatedRecordSender
+    from braid.reembedding.queue_from_answers import OutdatedRecordSender
     from braid.retrieval.caches.answers import Caches, ContextCache
     from braid.retrieval.context.building import ContextLimits
     from braid.retrieval.context.message_selection import Context, ContextRequest
@@ -224,7 +224,7 @@ class Application(OpenedModels):
         """Sends outdated records that questions found to the re-embedding queue; None where no queue is deployed."""
         if self.settings.engine is EngineKind.AWS and not self.settings.reembed_queue_url:
             return None
-        from braid.reembedding.outdated_queue import OutdatedRecordSender
+        from braid.reembedding.queue_from_answers import OutdatedRecordSender
 
         return OutdatedRecordSender(lambda: self.queue)
 

@@ -15,8 +15,8 @@ from braid import reembedding
 from braid.app import Application
 from braid.models import Query
 from braid.reembedding import Status
-from braid.reembedding.job_steps import Progress
-from braid.reembedding.outdated_queue import Reason, ReembedMessage
+from braid.reembedding.queue_from_answers import Reason, ReembedMessage
+from braid.reembedding.running_jobs import Progress
 from braid.retrieval import pipeline
 from braid.settings import Settings
 

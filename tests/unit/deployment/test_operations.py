@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.lambda_runtime.stage_handlers import answer_metrics, lost_metric
 from braid.models import Query
-from braid.reembedding.outdated_queue import OutdatedRecordSender
+from braid.reembedding.queue_from_answers import OutdatedRecordSender
 from braid.retrieval.caches.keys_and_generations import CacheCounts, CacheName
 from braid.retrieval.context.building import measures
 from braid.retrieval.context.message_selection import Context, ContextMetrics

@@ -22,8 +22,8 @@ from braid.models import Query
 from braid.models.query import Ranking
 from braid.ports.members import Membership, Role
 from braid.ports.schema_registry import SchemaVersion
-from braid.reembedding.job_steps import JobRequest, Step, StepName, run_step, work_off
-from braid.reembedding.outdated_queue import Reason, ReembedMessage
+from braid.reembedding.queue_from_answers import Reason, ReembedMessage
+from braid.reembedding.running_jobs import JobRequest, Step, StepName, run_step, work_off
 from braid.retrieval import pipeline
 from braid.retrieval.context.message_selection import ContextRequest
 from braid.settings import EngineKind, Settings

@@ -17,7 +17,7 @@ from braid.errors import ConfigurationError, InvalidRequest, TransientStoreError
 from braid.ingestion.bulk.step_messages import Task
 from braid.lambda_runtime import stage_handlers
 from braid.models import Frozen, Plan, Strategy
-from braid.reembedding.job_steps import Step
+from braid.reembedding.running_jobs import Step
 from braid.retrieval.stages.stage_messages import QuestionRequest
 from braid.settings import load_settings
 from braid.telemetry import exporting

@@ -6,7 +6,7 @@ import pytest
 from braid.errors import InvalidRequest
 from braid.models import MAX_ID_BYTES
 from braid.ports.message_queue import MAX_MESSAGE_BYTES, QueueMessage
-from braid.reembedding.outdated_queue import MAX_RECORDS, Reason, ReembedMessage
+from braid.reembedding.queue_from_answers import MAX_RECORDS, Reason, ReembedMessage
 
 ASKED = ReembedMessage(tenant_id="acme", record_ids=("a", "b"), reason=Reason.SCHEMA, target_schema_version=5)
 

@@ -14,8 +14,8 @@ from braid.ingestion.writing import WriteRequest, write
 from braid.models import Query
 from braid.reembedding import JobKind, Phase, RecallQuestion, RunBudget, Status
 from braid.reembedding.job_services import READ_AT_ONCE
-from braid.reembedding.job_steps import Step, StepName, run_step
-from braid.reembedding.outdated_queue import Reason, ReembedMessage
+from braid.reembedding.queue_from_answers import Reason, ReembedMessage
+from braid.reembedding.running_jobs import Step, StepName, run_step
 from braid.retrieval import pipeline
 
 from tests.contract import shapes

@@ -9,7 +9,7 @@ import pytest
 from braid.errors import StoreError
 from braid.models import Embedding, EmbeddingType, Query, Record, SchemaWindow
 from braid.ports.schema_registry import SchemaVersion
-from braid.reembedding.outdated_queue import ReembedMessage
+from braid.reembedding.queue_from_answers import ReembedMessage
 from braid.settings import Settings
 
 from tests.fakes import NOW, TENANT

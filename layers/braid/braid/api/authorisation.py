@@ -1,7 +1,8 @@
 """Authorises a caller: identity from verified claims, tenant and role from claims and memberships.
 
 Tokens are not verified here. API Gateway, or the laptop's server, verifies them and puts their claims into the
-request's context, which callers cannot write. The token itself is read only where a claim's text in the context is
+request's context, which callers cannot write. The header ``Braid-Tenant``, which ``handler`` reads, chooses among the
+tenants of a caller. The token itself is read only where a claim's text in the context is
 ambiguous.
 """
 

@@ -22,9 +22,9 @@ from braid.ingestion.item_refusals import (
     refuse_wrong,
     replacing_too_soon,
 )
-from braid.ingestion.supersession.edges import as_trusted_as_written, edge_to_store, stored_edge_stays
 from braid.ingestion.supersession.ending_validity import Supersession, ended, find_supersession
-from braid.ingestion.supersession.records import RefusedRecord, stored_records, unwritten_evidence
+from braid.ingestion.supersession.superseded_edges import as_trusted_as_written, edge_to_store, stored_edge_stays
+from braid.ingestion.supersession.superseded_records import RefusedRecord, stored_records, unwritten_evidence
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
 from braid.ports.ingestion import ItemError, MissingEnds

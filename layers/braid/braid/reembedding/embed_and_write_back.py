@@ -8,7 +8,7 @@ from braid.errors import BraidError
 from braid.models.embedding_models import models_of
 from braid.ports.reembedding import ReembeddedRecord, WriteBackResult
 from braid.reembedding.job_services import RunBudget
-from braid.reembedding.outdated_queue import Reason, ReembedMessage
+from braid.reembedding.queue_from_answers import Reason, ReembedMessage
 from braid.understanding.encoder_windows import embed
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Conditions of outdated records: an older schema version, or no vector of a served model.
 
 The jobs of every night and on demand find them by these conditions, page by page (``list_pages`` in ``job_pages``);
-answers that meet one put it on the queue of ``outdated_queue``. Both embed them by ``embed_and_write_back``.
+answers that meet one put it on the queue of ``queue_from_answers``. Both embed them by ``embed_and_write_back``.
 """
 
 from __future__ import annotations

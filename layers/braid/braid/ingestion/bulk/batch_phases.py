@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from braid.ingestion.bulk.fingerprints import contains, fingerprint_of
 from braid.ingestion.bulk.step_messages import Phase
-from braid.ingestion.supersession.edges import edge_to_store
+from braid.ingestion.supersession.superseded_edges import edge_to_store
 from braid.ingestion.writing import Places, WriteRequest
 from braid.models import SUPERSEDES
 from braid.ports.batches import batches

@@ -1,5 +1,6 @@
 """Supersession: finds and checks which records and edges newer ones supersede, and ends their validity.
 
-- ``records``: finds and checks the records that a request supersedes; ``edges``: its edges, and thereby facts
+- ``superseded_records``: finds and checks the records that a request supersedes
+- ``superseded_edges``: the same of edges, and thereby of facts
 - ``ending_validity``: combines both and stores the ends of validity
 """

@@ -1,7 +1,7 @@
 """Finds and applies supersession: ends the validity of records and edges, and thereby facts, that newer ones replace.
 
-``records`` finds the superseded records, ``edges`` the edges; here their ends are combined, checked and stored. Items
-are ended only by an explicit statement, never by age.
+``superseded_records`` and ``superseded_edges`` find what is superseded; here the ends are combined, checked and stored.
+Items are ended only by an explicit statement, never by age.
 
 The statement is ``supersedes`` of a record, or a ``SUPERSEDES`` edge. The graph keeps the edge, so that a superseded
 record stays ended when it is written again. When a record ends, so do its vertex and the edges whose only evidence it
@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from braid.ingestion.supersession.edges import edges_named, ended_edges
-from braid.ingestion.supersession.records import (
+from braid.ingestion.supersession.superseded_edges import edges_named, ended_edges
+from braid.ingestion.supersession.superseded_records import (
     READ_AT_ONCE,
     RefusedEdge,
     RefusedRecord,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
-    from braid.ingestion.supersession.records import SupersedingLinks
+    from braid.ingestion.supersession.superseded_records import SupersedingLinks
     from braid.models import EdgeId
     from braid.ports.ingestion import WriteStore
 

@@ -5,7 +5,7 @@ date, or deleted.
 
 The sender calls the queue on its own thread while the candidates are reranked, at most once an answer; an answer waits
 a short time for the call and then returns without its result. A failing queue is logged and counted, and degrades
-nothing: the nightly run of :mod:`braid.reembedding.job_steps` finds the same records.
+nothing: the nightly run of :mod:`braid.reembedding.running_jobs` finds the same records.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from braid.engines.embedded.message_queue import EmbeddedQueue
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreReadOnly, TransientStoreError
 from braid.ports.message_queue import DEDUPLICATION_S
-from braid.reembedding.outdated_queue import OutdatedRecordSender, Reason, ReembedMessage
+from braid.reembedding.queue_from_answers import OutdatedRecordSender, Reason, ReembedMessage
 
 from tests.contract.shapes import Clock
 from tests.fakes import FakeReranker, found, fused, record, searched, walked
@@ -103,7 +103,7 @@ def test_a_queue_that_is_lost_is_logged_and_counted_and_the_answer_stands(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     outdated = sender(FakeQueue(error))
-    with caplog.at_level(logging.WARNING, "braid.reembedding.outdated_queue"):
+    with caplog.at_level(logging.WARNING, "braid.reembedding.queue_from_answers"):
         answer = fused(
             [record("a")],
             schema_version=9,

@@ -1,4 +1,4 @@
-"""Steps of a re-embedding job or a move to another model, each persisted so that any process can resume it.
+"""Runs a re-embedding job, or a move to another model: its steps, each persisted so that any process can resume it.
 
 They are run here one after another, or by the state machine ``shared/statemachines/reembed.asl.yaml``, which
 ``ReembedNightly`` in ``template.yaml`` starts every night for outdated records (:class:`JobRequest`).
@@ -19,8 +19,8 @@ from braid.reembedding.embed_and_write_back import reembed
 from braid.reembedding.job_pages import PAGED, Done, IdRange, Listed, Position, embed_page, list_pages, settle
 from braid.reembedding.job_services import RunBudget
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require_job
-from braid.reembedding.outdated_queue import ReembedMessage
 from braid.reembedding.planning import Place, plan
+from braid.reembedding.queue_from_answers import ReembedMessage
 from braid.reembedding.switch_and_rollback import switch, verify
 
 if TYPE_CHECKING:

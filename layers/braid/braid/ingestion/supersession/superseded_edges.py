@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard
 
-from braid.ingestion.supersession.records import RefusedEdge, earliest, one_cycle, unwritten_evidence, unwritten_problem
+from braid.ingestion.supersession.superseded_records import (
+    RefusedEdge,
+    earliest,
+    one_cycle,
+    unwritten_evidence,
+    unwritten_problem,
+)
 from braid.models import Relationship
 
 if TYPE_CHECKING:
