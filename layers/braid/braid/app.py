@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from braid import deadline
 from braid.deadline import CircuitBreaker
-from braid.errors import StoreError
+from braid.errors import StoreError, StoreTooSlow
 from braid.models import EmbeddingType
 from braid.models.embedding_models import AUTO, resolve
 from braid.models.query import check_reranker
@@ -98,6 +98,8 @@ class Application(OpenedModels):
             return None
         try:
             return self.schemas.current(tenant_id)
+        except StoreTooSlow:  # the question's time is over, which says nothing of the registry
+            return None
         except StoreError:
             self._schema_breaker.open()
             return None

@@ -6,7 +6,6 @@ import socket
 import sys
 import threading
 import time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import boto3
@@ -16,6 +15,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from braid.app import Application
+from braid.deadline import CircuitBreaker
 from braid.engines.aws import secret_keys
 from braid.engines.aws.secret_keys import api_key
 from braid.engines.rerankers.bedrock import BedrockReranker
@@ -290,7 +290,7 @@ def test_a_key_that_was_read_is_used_on_while_its_service_fails_and_not_once_it_
     monkeypatch.setattr(secret_keys, "_provider", lambda *_: SecretsProvider(boto3_client=Secrets()))
     monkeypatch.setattr(secret_keys, "MAX_AGE_S", -1)
     clock = iter([0.0, 1.0, 1.0, 2.0, 40.0, 40.0, 80.0])
-    monkeypatch.setattr(secret_keys, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(secret_keys, "CircuitBreaker", lambda rest_s: CircuitBreaker(rest_s, lambda: next(clock)))
     read = api_key(SecretStr(""), ARN, names=("THE_KEY", "THE_SECRET"), timeout_s=1.0)
     assert [read() for _ in range(4)] == [KEY] * 4
     assert Secrets.answers == ["AccessDeniedException"]  # the third time it was not asked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from braid.errors import InvalidRequest, StoreError, TransientStoreError
+from braid.errors import InvalidRequest, StoreError, StoreTooSlow, TransientStoreError
 from braid.ports.cache import Cache, NoCache, ResilientCache
 
 
@@ -111,6 +111,14 @@ def test_a_lost_cache_rests_and_then_comes_back(cache: ResilientCache, memory: M
     clock.now += 4.9
     assert cache.get("acme", "a") is None
     clock.now += 0.1
+    assert cache.get("acme", "a") == b"1"
+
+
+def test_a_request_whose_time_is_over_takes_the_cache_from_nobody_else(cache: ResilientCache, memory: Memory) -> None:
+    cache.put("acme", "a", b"1", 60)
+    memory.error = StoreTooSlow("the time limit of the request has passed")
+    assert cache.get("slow", "a") is None
+    memory.error = None
     assert cache.get("acme", "a") == b"1"
 
 

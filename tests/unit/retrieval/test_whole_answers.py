@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
-from braid.errors import StoreError
+from braid.errors import StoreError, StoreTooSlow
 from braid.models import Embedding, EmbeddingType, Query, Record, SchemaWindow
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.queue_from_answers import ReembedMessage
@@ -127,3 +128,14 @@ def test_a_registry_of_schemas_that_does_not_answer_is_not_waited_for_by_every_q
     assert asked == [TENANT]
     assert [result.id for result in first.results] == [result.id for result in second.results] == ["v1"]
     assert any(mark.startswith("schema") for mark in map(str, second.degraded)), second.degraded
+
+
+def test_a_question_whose_time_is_over_takes_the_registry_of_schemas_from_nobody_else(
+    stages_of: Callable[..., DemoStages], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = stages_of()
+    write(stages)
+    with monkeypatch.context() as slow:
+        slow.setattr(stages.schemas, "current", Mock(side_effect=StoreTooSlow("the time limit has passed")))
+        ask(stages)
+    assert not [mark for mark in map(str, ask(stages).degraded) if mark.startswith("schema")]

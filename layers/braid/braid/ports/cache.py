@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from braid.deadline import CircuitBreaker
-from braid.errors import ConfigurationError, InvalidRequest, StoreError, TransientStoreError
+from braid.errors import ConfigurationError, InvalidRequest, StoreError, StoreTooSlow, TransientStoreError
 from braid.ports.keys import check_key
 
 if TYPE_CHECKING:
@@ -314,5 +314,7 @@ class ResilientCache:
             return None
 
     def _rest(self, error: StoreError) -> None:
+        if isinstance(error, StoreTooSlow):
+            return  # the time of one request is over, which says nothing of the cache and is not for others to pay
         self._breaker.open()
         _LOG.warning("no cache for %g s: %s: %s", self._breaker.rest_s, type(error).__name__, error)

@@ -5,10 +5,10 @@ AWS's packages, which only the extra ``aws`` brings, are imported when a key is 
 
 from __future__ import annotations
 
-import time
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
+from braid.deadline import CircuitBreaker
 from braid.errors import ConfigurationError, RerankFailed, StoreError
 
 if TYPE_CHECKING:
@@ -47,20 +47,20 @@ def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_
     if not secret_arn:
         raise ConfigurationError(f"neither {names[0]} nor {names[1]} is set")
     provider = _provider(secret_arn, timeout_s)
-    last, rests_until = "", 0.0
+    last, breaker = "", CircuitBreaker(REST_S)
 
     def read() -> str:
         from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
 
-        nonlocal last, rests_until
-        if time.monotonic() < rests_until:
+        nonlocal last
+        if breaker.is_open():
             return last
         try:
             value = provider.get(secret_arn, max_age=MAX_AGE_S)
         except GetParameterError as error:
             # It was right a few minutes ago, and without it every request would fail while the service does.
             if last and _is_transient(error):
-                rests_until = time.monotonic() + REST_S
+                breaker.open()
                 return last
             raise RerankFailed(f"{names[1]}: the secret cannot be read ({_kind(error)})") from None
         found = value.strip() if isinstance(value, str) else ""
