@@ -424,6 +424,8 @@ def _prune(staging: Staging, tenant_id: str, application: Application) -> int:
             application.graph.delete_relationships(tenant_id, edges)
     for ids in staging.removed_ids():
         removed += delete_records(tenant_id, ids, application).records
+    for ids in staging.demoted_ids(by_others=True):
+        removed += delete_texts(tenant_id, ids, application)
     return removed
 
 

@@ -408,6 +408,22 @@ def test_of_an_entity_that_loses_its_text_nothing_is_left_of_that_text(stages: D
         assert [one.model_copy(update={"tenant_id": "another"}) for one in now] == list(then)
 
 
+def test_an_entity_that_another_folder_has_without_a_text_stays_with_its_edges(
+    stages: DemoStages, tmp_path: Path
+) -> None:
+    folder, other = write(tmp_path / "data", rows=1), write(tmp_path / "more", rows=2)
+    path = folder / "entities.jsonl"
+    path.write_text('{"id": "e1", "name": "Part 1", "content": "a turbine of Anna Berg"}', encoding="utf-8")
+    (folder / "relationships.jsonl").unlink()
+    ingest(read_dataset(other, TENANT), stages)
+    alone = stages.graph.scan(TENANT)
+    ingest(read_dataset(folder, TENANT), stages)
+    path.unlink()
+    assert ingest(read_dataset(folder, TENANT), stages).removed == 1
+    assert stages.graph.scan(TENANT) == alone
+    assert "e1" not in found(stages, "turbine")
+
+
 def test_what_somebody_else_wrote_or_deleted_meanwhile_is_noticed(stages: DemoStages, tmp_path: Path) -> None:
     dataset = read_dataset(write(tmp_path / "data"), TENANT)
     ingest(dataset, stages)
