@@ -89,7 +89,7 @@ Where = Annotated[
     Field(
         max_length=16,
         description="Conditions on metadata, which must all hold: team=payments, floor>=2, day<2024-05-01, "
-        "team!=gates, owner (has the field), !owner (has not).",
+        "team!=gates, owner (has the field), !owner (has not). Of several = on one field, any.",
     ),
 ]
 Depth = Annotated[int, Field(ge=1, le=3, description="Most steps away.")]

@@ -12,7 +12,7 @@ from itertools import chain, groupby, islice, repeat
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from braid.errors import DatasetError
-from braid.ingestion.deleting import delete_records
+from braid.ingestion.deleting import delete_records, delete_texts
 from braid.ingestion.intent_log import forget
 from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.writing import Places, WriteRequest, write
@@ -178,6 +178,8 @@ def ingest(
             begun = write_manifest(objects, tenant_id, key, Header(), staging, Snapshot.CURRENT, Snapshot.PREVIOUS)
         for schema in sorted(dataset.schemas, key=lambda schema: schema.version):
             application.schemas.register(schema)
+        # Before their vertices are written: those were as trusted and valid as their records.
+        removed = _delete_texts_of_entities(staging, tenant_id, key, application) if prune else 0
         # If the stored form has changed, unchanged vertices are written again too.
         rewrite = before.fingerprint != UNFINISHED and not before.fingerprint.startswith(_form_prefix())
         done = _Totals()
@@ -186,11 +188,10 @@ def ingest(
             dataset, staging, application, done, edges, threads=threads, rewrite=rewrite, on_progress=on_progress
         )
         edges.write_rest()
-        removed = 0
         if objects and prune:
             # Items that another dataset of the tenant also has are kept.
             read_others(objects, tenant_id, key, staging)
-            removed = _prune(staging, tenant_id, application)
+            removed += _prune(staging, tenant_id, application)
         if objects and is_replaced(objects, begun, tenant_id, fingerprint):
             # Either ingest may have removed items of the other: all items of both are listed, and checked by the next
             # ingest.
@@ -400,6 +401,16 @@ def _pages(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
         yield page
 
 
+def _delete_texts_of_entities(staging: Staging, tenant_id: str, key: str, application: Application) -> int:
+    """Delete the records of entities that lost their text; return the number of deleted records."""
+    objects, removed = manifests(application), 0
+    if objects and any(staging.demoted_ids()):
+        read_others(objects, tenant_id, key, staging)
+        for ids in staging.demoted_ids():
+            removed += delete_texts(tenant_id, ids, application)
+    return removed
+
+
 def _prune(staging: Staging, tenant_id: str, application: Application) -> int:
     """Delete items that the dataset no longer has; return the number of deleted records."""
     removed = 0
@@ -413,11 +424,8 @@ def _prune(staging: Staging, tenant_id: str, application: Application) -> int:
             application.graph.delete_relationships(tenant_id, edges)
     for ids in staging.removed_ids():
         removed += delete_records(tenant_id, ids, application).records
-    for demoted in staging.demoted_ids():
-        with application.transaction(tenant_id):
-            removed += application.index.delete(tenant_id, demoted)
-            vertices = application.graph.get_many(tenant_id, demoted)
-            application.graph.upsert([vertex.model_copy(update={"has_record": False}) for vertex in vertices], [])
+    for ids in staging.demoted_ids(by_others=True):
+        removed += delete_texts(tenant_id, ids, application)
     return removed
 
 

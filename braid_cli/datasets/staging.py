@@ -345,12 +345,14 @@ class Staging:
     def removed_ids(self) -> Iterator[list[str]]:
         """Yield pages of ids of the previous ingest that no dataset has any more, neither as record nor as vertex."""
         nodes = "kind IN ('record', 'vertex')"
-        query = f"SELECT DISTINCT a FROM entries AS h WHERE {nodes} AND {_REMOVED} AND NOT {_CURRENT.format(nodes)}"  # noqa: S608 - names of ours
+        stay = [_IN.format(of, nodes) for of in (Snapshot.CURRENT, Snapshot.OTHERS)]
+        query = f"SELECT DISTINCT a FROM entries AS h WHERE {nodes} AND {_REMOVED} AND NOT ({' OR '.join(stay)})"  # noqa: S608 - names of ours
         yield from self._pages(f"{query} ORDER BY a", lambda row: row[0])
 
-    def demoted_ids(self) -> Iterator[list[str]]:
-        """Yield pages of ids whose record is to be deleted while the vertex stays."""
-        stays = _CURRENT.format("kind = 'vertex'")
+    def demoted_ids(self, *, by_others: bool = False) -> Iterator[list[str]]:
+        """Yield pages of ids whose record is deleted while the vertex stays: in this dataset, or in others alone."""
+        here, there = (_IN.format(of, "kind = 'vertex'") for of in (Snapshot.CURRENT, Snapshot.OTHERS))
+        stays = f"{there} AND NOT {here}" if by_others else here
         query = f"SELECT a FROM entries AS h WHERE kind = 'record' AND {_REMOVED} AND {stays} ORDER BY a"  # noqa: S608 - names of ours
         yield from self._pages(query, lambda row: row[0])
 
@@ -364,7 +366,7 @@ class Staging:
         return None if row is None else row[0]
 
 
-_CURRENT = f"EXISTS (SELECT 1 FROM entries WHERE snapshot = '{Snapshot.CURRENT}' AND {{}} AND a = h.a)"  # noqa: S608 - names of ours
+_IN = "EXISTS (SELECT 1 FROM entries WHERE snapshot = '{}' AND {} AND a = h.a)"
 _REMOVED = (
     f"snapshot = '{Snapshot.PREVIOUS}' AND NOT EXISTS (SELECT 1 FROM entries"  # noqa: S608 - names of ours
     f" WHERE snapshot IN ('{Snapshot.CURRENT}', '{Snapshot.OTHERS}')"

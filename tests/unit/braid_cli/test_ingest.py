@@ -390,6 +390,40 @@ def test_an_entity_that_loses_its_text_stays_as_a_vertex_without_a_record(stages
     assert "e0" not in found(stages, "turbine")
 
 
+def test_of_an_entity_that_loses_its_text_nothing_is_left_of_that_text(stages: DemoStages, tmp_path: Path) -> None:
+    text = '"content": "It was Anna Berg who wrote it.", "trusted": false, "valid_at": "2024-01-01"'
+    folder = write(tmp_path / "data")
+    (folder / "relationships.jsonl").write_text(
+        json.dumps({"source": "e1", "type": "OWNS", "target": "e0", "evidence": "e0"}), encoding="utf-8"
+    )
+    ingest(read_dataset(folder, "another"), stages)
+    path = folder / "entities.jsonl"
+    bare = path.read_text(encoding="utf-8")
+    path.write_text(bare.replace('"name": "Part 0"', f'"name": "Part 0", {text}'), encoding="utf-8")
+    assert ingest(read_dataset(folder, TENANT), stages).names
+    path.write_text(bare, encoding="utf-8")
+    assert ingest(read_dataset(folder, TENANT), stages).removed == 1
+    graph, as_if_never = stages.graph.scan(TENANT), stages.graph.scan("another")
+    for now, then in ((graph.vertices, as_if_never.vertices), (graph.relationships, as_if_never.relationships)):
+        assert [one.model_copy(update={"tenant_id": "another"}) for one in now] == list(then)
+
+
+def test_an_entity_that_another_folder_has_without_a_text_stays_with_its_edges(
+    stages: DemoStages, tmp_path: Path
+) -> None:
+    folder, other = write(tmp_path / "data", rows=1), write(tmp_path / "more", rows=2)
+    path = folder / "entities.jsonl"
+    path.write_text('{"id": "e1", "name": "Part 1", "content": "a turbine of Anna Berg"}', encoding="utf-8")
+    (folder / "relationships.jsonl").unlink()
+    ingest(read_dataset(other, TENANT), stages)
+    alone = stages.graph.scan(TENANT)
+    ingest(read_dataset(folder, TENANT), stages)
+    path.unlink()
+    assert ingest(read_dataset(folder, TENANT), stages).removed == 1
+    assert stages.graph.scan(TENANT) == alone
+    assert "e1" not in found(stages, "turbine")
+
+
 def test_what_somebody_else_wrote_or_deleted_meanwhile_is_noticed(stages: DemoStages, tmp_path: Path) -> None:
     dataset = read_dataset(write(tmp_path / "data"), TENANT)
     ingest(dataset, stages)

@@ -127,6 +127,14 @@ def test_conditions_can_be_written_in_short(short: list[str], long: dict[str, An
     assert conditions(short) == conditions(long)
 
 
+def test_of_texts_on_one_field_any_has_to_hold_and_of_objects_all() -> None:
+    own, of_user = {"field": "tags", "any_of": ["mine"]}, {"field": "tags", "any_of": ["theirs"]}
+    assert len(conditions([own, of_user])) == len(conditions([own, "tags=theirs"])) == 2
+    asked = conditions([own, of_user])
+    assert [meet({"tags": tags}, asked) for tags in (["mine"], ["theirs"], ["mine", "theirs"])] == [False, False, True]
+    assert meet({"tags": ["theirs"]}, conditions(["tags=mine", "tags=theirs"]))
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

@@ -88,6 +88,27 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
     )
 
 
+def delete_texts(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> int:
+    """Delete records whose vertices stay, with the names that were found in their texts; return how many there were.
+
+    The vertices keep their edges, and are to be written as entities without a record. Raises StoreError as the engines
+    do; repeating the call completes it.
+    """
+    records = 0
+    for some in (part for ids_at_once in batches(ids, _AT_ONCE) for part in _in_parts(tenant_id, ids_at_once, store)):
+        with writing_turn(tenant_id, store.graph, store.index), store.transaction(tenant_id):
+            mentions = store.graph.found_mentions(tenant_id, some)
+            named = sorted({edge.source for edge in mentions})
+            forget(tenant_id, store.intent_log, edges=mentions)
+            store.graph.delete_relationships(tenant_id, mentions)
+            store.graph.delete_unmentioned(tenant_id, named)
+            store.graph.distrust_unmentioned(tenant_id, named)
+            vertices = store.graph.get_many(tenant_id, some)
+            store.graph.upsert([vertex.model_copy(update={"has_record": False}) for vertex in vertices], [])
+            records += store.index.delete(tenant_id, some)
+    return records
+
+
 def _in_parts(tenant_id: str, ids: list[str], store: DeleteStore) -> Iterator[list[str]]:
     """Yield the ids in parts that are bounded in mentioned names and in characters of text, of one record at least.
 

@@ -136,7 +136,7 @@ def _as_list(given: object) -> object:
     if isinstance(given, list | tuple):
         if len(given) > MAX_CONDITIONS * MAX_VALUES:
             raise ValueError(f"must not hold more than {MAX_CONDITIONS} items")
-        return _merge_any_of([_parsed(one) if isinstance(one, str) else one for one in given])
+        return _parsed_texts(given)
     if not isinstance(given, Mapping):
         return given
     if len(given) > MAX_CONDITIONS:
@@ -173,19 +173,26 @@ def _possible_values(text: str) -> list[str | bool | int | float]:
     return [text, *(one for one in said if one is not None)]
 
 
-def _merge_any_of(conditions: list[Any]) -> list[Any]:
-    """Merge the ``any_of`` conditions on one field into one."""
-    kept: list[Any] = []
+def _parsed_texts(given: Sequence[object]) -> list[Any]:
+    """Parse the conditions that are texts; of several ``=`` on one field, any has to hold.
+
+    Conditions that are objects stay as they are, and all of them hold: a program that adds those of its user to one of
+    its own would otherwise show more than its own allows.
+    """
+    conditions: list[Any] = []
     by_field: dict[str, dict[str, Any]] = {}
-    for one in conditions:
-        if isinstance(one, Mapping) and set(one) == {"field", "any_of"} and isinstance(one["any_of"], list):
-            field = str(one["field"])
-            if field in by_field:
-                by_field[field]["any_of"] += one["any_of"]
+    for one in given:
+        if not isinstance(one, str):
+            conditions.append(one)
+            continue
+        parsed = _parsed(one)
+        if "any_of" in parsed:
+            first = by_field.setdefault(parsed["field"], parsed)
+            if first is not parsed:
+                first["any_of"] += parsed["any_of"]
                 continue
-            one = by_field[field] = {"field": one["field"], "any_of": list(one["any_of"])}  # noqa: PLW2901 - a copy
-        kept.append(one)
-    return kept
+        conditions.append(parsed)
+    return conditions
 
 
 def _short_together(conditions: tuple[FieldCondition, ...]) -> tuple[FieldCondition, ...]:
