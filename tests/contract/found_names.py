@@ -45,6 +45,7 @@ def break_off(store: Application, monkeypatch: pytest.MonkeyPatch, *changed: Rec
     with monkeypatch.context() as patch:
         patch.setattr(store.graph, "upsert", stop)
         patch.setattr(store.graph, "delete_relationships", stop)
+        patch.setattr(store.graph, "delete_only_mentioned", stop)
         with pytest.raises(StoreError, match="stopped"):
             written(store, *changed)
 
@@ -381,6 +382,8 @@ class FoundNamesContract:
                 delete_records(ACME, ["a"], store)
 
         with monkeypatch.context() as patch:
+            # As those before it were, which did not remove names first.
+            patch.setattr(store.graph, "delete_only_mentioned", lambda *_: (0, 0))
             patch.setattr(store.graph, "delete_unmentioned", stop)
             with pytest.raises(StoreError, match="stopped"):
                 go()

@@ -8,6 +8,7 @@ import pytest
 from braid.engines.neptune.connection import GremlinConnection
 from braid.ingestion.archive_export import export_tenant
 from braid.ingestion.archive_import import import_tenant
+from braid.ingestion.deleting import delete_records
 from braid.ingestion.repair import repair
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.writing import WriteRequest, write
@@ -133,6 +134,36 @@ def test_a_write_that_is_killed_is_repaired_as_far_as_it_came_and_made_whole_by_
         write(NEXT, store)
         assert state(store) == whole
     assert KILLS // 4 < arrived < KILLS
+
+
+@pytest.mark.parametrize("change", ["write", "delete"])
+def test_no_name_of_a_text_that_is_gone_stays_when_what_removed_it_is_killed_and_repeated(
+    store: DeployedStages, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    texts = (record("a", "We saw the Heron Hall with Grace Hopper."), record("b", "A note on Grace Hopper."))
+    before = WriteRequest(tenant_id=ACME, records=texts)
+
+    def do() -> None:
+        if change == "write":
+            write(WriteRequest(tenant_id=ACME, records=(record("a", "We saw nothing at all."),)), store)
+        else:
+            delete_records(ACME, ["a"], store)
+
+    requests = Requests(monkeypatch)
+    write(before, store)
+    requests.number = 0
+    do()
+    whole, count = state(store), requests.number
+    assert len(names_found(whole)) == 1
+    for kill in range(2, count - 5, 3):  # the last few may not be needed again
+        delete_tenant(ACME, store)
+        write(before, store)
+        requests.number, requests.last, requests.after = 0, kill, bool(kill % 2)
+        with pytest.raises(Killed):
+            do()
+        requests.last = NEVER
+        do()
+        assert state(store) == whole
 
 
 def test_a_first_write_that_is_killed_before_it_is_counted_is_counted_once_it_is_repeated(

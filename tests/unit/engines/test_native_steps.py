@@ -143,6 +143,10 @@ OTHERS: dict[str, tuple[Callable[[GraphTraversalSource], Any], str | None]] = {
     # A vertex that is written again must not keep its former names, at no moment and not between two requests.
     "write vertices": (partial(element_layout.write_vertices, vertices=[vertex("a", name="Heron")]), "sideEffect"),
     # These read the vertices or edges that they name, or a page, and leave the slow layer a comparison of them.
+    "vertices without other edges": (
+        partial(element_layout.fetch_unmentioned, **OWN, leaving=["acme|e"]),
+        "hasId in not",
+    ),
     "edges at vertices": (partial(element_layout.fetch_edges_at, **OWN, types=["CAUSES"]), "dedup"),
     "found mentions": (partial(element_layout.fetch_found_mentions, **OWN), None),
     "edges to end": (partial(element_layout.fetch_edges_to_end, tenant_id=ACME, until={"a": day(1)}), "where"),

@@ -73,8 +73,11 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
                 relationships += store.graph.remove_most_relationships_of(tenant_id, some)
                 held.enter_context(store.transaction(tenant_id))
                 forget(tenant_id, store.intent_log, ids=some)
-                named = {edge.source for edge in store.graph.found_mentions(tenant_id, some)}
-                relationships += store.graph.delete_relationships_of(tenant_id, some)
+                mentions = store.graph.found_mentions(tenant_id, some)
+                named = {edge.source for edge in mentions}
+                names, gone = store.graph.delete_only_mentioned(tenant_id, mentions)
+                vertices += names
+                relationships += gone + store.graph.delete_relationships_of(tenant_id, some)
                 with_record = store.index.written(tenant_id, some)
                 entities_deleted = store.graph.delete(tenant_id, [one for one in some if one not in with_record])
                 vertices += entities_deleted + store.graph.delete(tenant_id, list(with_record))

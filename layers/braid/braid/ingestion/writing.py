@@ -319,6 +319,7 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     names = {edge.source for edge in accepted.stale}
     are_few = len(accepted.stale) <= MENTIONS_AT_ONCE and len(names) <= NAMES_AT_ONCE
     if names and are_few:
+        store.graph.delete_only_mentioned(tenant_id, accepted.stale)
         store.graph.delete_relationships(tenant_id, accepted.stale)
         store.graph.delete_unmentioned(tenant_id, names)
     # By the store itself, as a record may be the evidence of very many edges.

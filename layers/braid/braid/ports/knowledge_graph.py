@@ -342,6 +342,14 @@ class WritableGraph(KnowledgeGraph, Protocol):
     def delete_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove the found names among ``ids`` that have no edge left; return their number."""
 
+    def delete_only_mentioned(self, tenant_id: TenantId, mentions: Sequence[Relationship]) -> tuple[int, int]:
+        """Remove the found names that have no edge besides these mentions, together with those.
+
+        Called before the mentions are removed, and returns how many names and mentions were removed: none where a
+        change is one transaction. Elsewhere one that breaks off between both would leave names that no text has, and
+        repeating it would not find them.
+        """
+
     def distrust_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Mark the found names and stubs among ``ids`` as untrusted that have no trusted edge.
 

@@ -305,9 +305,11 @@ def fetch_vertices(source: GraphTraversalSource, tenant_id: str, keys: Sequence[
     return _whole_vertices(source.V(*keys).has(TENANT, tenant_id))
 
 
-def fetch_unmentioned(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
-    """Fetch the vertices without edges, by their stored ids."""
-    return _whole_vertices(source.V(*keys).has(TENANT, tenant_id).not_(__.both_e()))
+def fetch_unmentioned(
+    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], leaving: Sequence[str] = ()
+) -> GraphTraversal:
+    """Fetch the vertices without edges besides those of the stored ids ``leaving``, by their stored ids."""
+    return _whole_vertices(source.V(*keys).has(TENANT, tenant_id).not_(edges_besides(leaving)))
 
 
 def fetch_to_distrust(
@@ -318,7 +320,9 @@ def fetch_to_distrust(
     Without ``lone`` only those that keep another edge.
     """
     trusted = source.V(*keys).has(TENANT, tenant_id).not_(__.has(UNTRUSTED, True))
-    return _whole_vertices(_without_trusted_edges(trusted if lone else trusted.filter_(_edges(leaving)), leaving))
+    return _whole_vertices(
+        _without_trusted_edges(trusted if lone else trusted.filter_(edges_besides(leaving)), leaving)
+    )
 
 
 def distrust(
@@ -340,12 +344,12 @@ def distrust(
 
 def _without_trusted_edges(vertices: GraphTraversal, leaving: Sequence[str]) -> GraphTraversal:
     """Keep the vertices with at most :data:`MAX_TRUST_EDGES` edges besides those leaving, of which none is trusted."""
-    edges = _edges(leaving).limit(MAX_TRUST_EDGES + 1)
+    edges = edges_besides(leaving).limit(MAX_TRUST_EDGES + 1)
     are_few = vertices.filter_(edges.clone().count().is_(P.lte(MAX_TRUST_EDGES)))
     return are_few.not_(edges.not_(__.has(UNTRUSTED, True)))
 
 
-def _edges(leaving: Sequence[str]) -> GraphTraversal:
+def edges_besides(leaving: Sequence[str]) -> GraphTraversal:
     """Return the steps to a vertex's edges besides those of these stored ids."""
     return __.both_e().not_(__.has_id(P.within(list(leaving)))) if leaving else __.both_e()
 

@@ -9,8 +9,6 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gremlin_python.process.graph_traversal import __
-
 from braid.engines.neptune import element_layout
 from braid.engines.neptune.element_layout import vertex_ids
 from braid.models.records import FOUND_PREFIX
@@ -64,6 +62,27 @@ class GremlinRemovals:
                     self._connection.submit(partial(_drop_unmentioned, ids=keys, tenant_id=tenant_id))
             removed += len(found)
         return removed
+
+    def delete_only_mentioned(self, tenant_id: str, mentions: Sequence[Relationship]) -> tuple[int, int]:
+        """Remove the found names that have no edge besides these stored mentions, in one traversal with those.
+
+        Returns the numbers of both.
+        """
+        edges_of: dict[str, list[Relationship]] = {}
+        for mention in mentions:
+            edges_of.setdefault(mention.source, []).append(mention)
+        names = gone = 0
+        for batch in batches(sorted(edges_of), IDS_AT_ONCE, size=IDS_AT_ONCE, size_of=lambda one: len(edges_of[one])):
+            leaving = [element_layout.edge_id(mention) for one in batch for mention in edges_of[one]]
+            fetch = partial(element_layout.fetch_unmentioned, tenant_id=tenant_id, leaving=leaving)
+            rows = self._connection.submit(partial(fetch, keys=vertex_ids(tenant_id, batch)))
+            vertices = (element_layout.vertex_of(tenant_id, row) for row in rows)
+            if found := [vertex.id for vertex in vertices if vertex.found]:
+                own, keys = [mention for one in found for mention in edges_of[one]], vertex_ids(tenant_id, found)
+                with self._counts.changing(tenant_id, found, own):
+                    self._connection.submit(partial(_drop_unmentioned, ids=keys, tenant_id=tenant_id, leaving=leaving))
+                names, gone = names + len(found), gone + len(own)
+        return names, gone
 
     def distrust_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
         """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge."""
@@ -134,6 +153,7 @@ class GremlinRemovals:
 
     def remove_mentions(self, tenant_id: str, mentions: Sequence[Relationship]) -> None:
         """Remove mentions like any other edges, and found names without any left: no other write waits for it."""
+        self.delete_only_mentioned(tenant_id, mentions)
         self.delete_relationships(tenant_id, mentions)
         names = {edge.source for edge in mentions}
         self.delete_unmentioned(tenant_id, names)
@@ -254,9 +274,11 @@ def _drop(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -
     return source.V(*ids).has(element_layout.TENANT, tenant_id).drop()
 
 
-def _drop_unmentioned(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
+def _drop_unmentioned(
+    source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str, leaving: Sequence[str] = ()
+) -> GraphTraversal:
     # Looks for edges once more: another write may have added one since.
-    return source.V(*ids).has(element_layout.TENANT, tenant_id).not_(__.both_e()).drop()
+    return source.V(*ids).has(element_layout.TENANT, tenant_id).not_(element_layout.edges_besides(leaving)).drop()
 
 
 def _edge_ids(source: GraphTraversalSource, *, ids: Sequence[str]) -> GraphTraversal:

@@ -104,6 +104,10 @@ class EmbeddedKnowledgeGraph:
         """Remove the found names among ``ids`` that have no edge; return their number."""
         return self._change(tenant_id, ids, vertex_rows.delete_unmentioned)
 
+    def delete_only_mentioned(self, tenant_id: str, mentions: Sequence[Relationship]) -> tuple[int, int]:  # noqa: ARG002 - the port's
+        """Remove nothing: names are removed in the transaction that removes their mentions."""
+        return 0, 0
+
     def distrust_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
         """Mark the found names and stubs among ``ids`` as untrusted that have no trusted edge."""
         return self._change(tenant_id, ids, vertex_rows.distrust_unmentioned)
