@@ -124,6 +124,18 @@ class WritesContract:
         (kept,) = store.graph.get_many(ACME, ["v"])
         assert (kept.has_record, kept.name, kept.aliases) == (True, "Valve", ("tap",))
 
+    def test_a_name_or_alias_that_a_record_no_longer_states_is_forgotten(self, store: WriteStore) -> None:
+        person: dict[str, Any] = {"kind": Kind.ENTITY, "entity_type": "Person"}
+        written(store, record("e", "Ada runs it", name="Ada", aliases=("AL",), **person), record("r", "AL was there"))
+        written(store, record("e", "Ada runs it", name="Ada", **person))
+        assert [link.entity_id for link in store.graph.link(ACME, ["ada", "al"], as_of=LATER)] == ["e"]
+        written(store, record("e", "someone runs it", aliases=("AL",), **person), vertex("f", name="Fern"))
+        assert store.graph.link(ACME, ["ada"], as_of=LATER) == []
+        written(store, record("f", "a plant", aliases=("green",), **person))
+        written(store, record("f", "a green plant", **person))
+        names = {one.id: (one.name, one.aliases) for one in store.graph.get_many(ACME, ["e", "f"])}
+        assert names == {"e": (None, ("AL",)), "f": ("Fern", ())}
+
     def test_a_trusted_record_keeps_no_name_that_one_which_is_not_trusted_gave(self, store: WriteStore) -> None:
         of_mail: dict[str, Any] = {"kind": Kind.ENTITY, "entity_type": "Pump"}
         of_mail |= {"name": "Wrecker", "aliases": ("payroll",)}

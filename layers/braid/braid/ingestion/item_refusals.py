@@ -64,6 +64,8 @@ class Given:
     edge_places: dict[EdgeId, str] = field(default_factory=dict)
     in_graph: dict[str, Vertex] = field(default_factory=dict)
     """Stored vertices with the ids of these records and vertices."""
+    without_old_names: dict[str, Vertex] = field(default_factory=dict)
+    """Those of records that state fewer names than before, without the names that only their stored versions gave."""
     for_mentions: set[str] = field(default_factory=set)
     """Ids of found names, and of records that need a vertex only because names were found in them."""
 

@@ -116,6 +116,7 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     refuse_newer(given, store)
     named = sorted({*given.records, *given.vertices})
     given.in_graph = {vertex.id: vertex for vertex in store.graph.get_many(request.tenant_id, named)}
+    given.without_old_names = _without_old_names(given, store)
     if not request.supersede_only:
         refuse_new_types(given, store)
     if request.partial and request.missing is MissingEnds.REFUSE:
@@ -132,6 +133,24 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
         _find_names(given, store, accepted)
     _resolve_endpoints(given, store, accepted)
     return accepted
+
+
+def _without_old_names(given: Given, store: WriteStore) -> dict[str, Vertex]:
+    """Return stored vertices as :attr:`Given.without_old_names` has them."""
+    named = {
+        record.id: stored
+        for record in given.records.values()
+        if (stored := given.in_graph.get(record.id)) is not None
+        if (stored.name and not record.heading()) or (stored.aliases and not record.aliases)
+    }
+    before = stored_records(store, given.request.tenant_id, named) if named else {}
+    changed: dict[str, Vertex] = {}
+    for record in before.values():
+        stored = named[record.id]
+        name = None if stored.name == record.heading() else stored.name
+        aliases = () if stored.aliases == record.aliases else stored.aliases
+        changed[record.id] = stored.altered(name=name, aliases=aliases)
+    return changed
 
 
 def _leave_out_strangers_names(given: Given, store: WriteStore) -> None:
@@ -151,7 +170,7 @@ def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     A given edge takes precedence, unless only the found one is trusted.
     """
     tenant_id = given.request.tenant_id
-    entities = named_entities(given.vertices.values(), given.records, given.in_graph)
+    entities = named_entities(given.vertices.values(), given.records, given.in_graph | given.without_old_names)
     named = NamedEntities(tenant_id, entities, {*given.vertices, *given.records}, store)
     accepted.successors = successors_of_names(tenant_id, named, store)
     found = find_names(given.records, named, given.in_graph, store)
@@ -284,7 +303,9 @@ def _wanted_vertices(
             wanted[name] = vertex.altered(has_record=has_record)
     for record in (*records.values(), *found):
         if record.id not in wanted and (record.kind is Kind.ENTITY or record.id in endpoints or record.id in in_graph):
-            wanted[record.id] = vertex_of(record, stored=in_graph.get(record.id))
+            wanted[record.id] = vertex_of(
+                record, stored=given.without_old_names.get(record.id) or in_graph.get(record.id)
+            )
     return wanted
 
 
