@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -134,6 +135,28 @@ class TestTwoAtOnce:
         assert store.index.get_many(ACME, ["old"]) == []
         assert [one.id for one in store.graph.get_many(ACME, ["old", "new"])] == ["new"]
         assert [one.source for one in store.graph.relationships(ACME, ids=["a"], types=["OWNS"])] == ["b"]
+
+    @pytest.mark.parametrize("place", ["index", "graph"])
+    def test_what_is_superseded_while_it_is_written_again_ends(
+        self, store: DeployedStages, monkeypatch: pytest.MonkeyPatch, place: str
+    ) -> None:
+        changed, other = getattr(store, place), type(store)(store.settings)
+        upsert, left = changed.upsert, [record("new", "the last words", supersedes=("heard",), valid_at=day(3))]
+
+        def meanwhile(*given: Any) -> None:
+            if left:
+                written(other, left.pop())
+            upsert(*given)
+
+        monkeypatch.setattr(changed, "upsert", meanwhile)
+        # Within a process writes of a tenant take turns.
+        monkeypatch.setattr("braid.ingestion.writing.writing_turn", lambda *_: nullcontext())
+        written(store, record("heard", "they said more"), edge("b", "a", "CAUSES", evidence="heard"))
+        assert (stored(store, "heard").content, stored(store, "heard").invalid_at) == ("they said more", day(3))
+        assert [one.invalid_at for one in store.graph.get_many(ACME, ["heard"])] == [day(3)]
+        edges = store.graph.relationships(ACME, ids=["a"], types=["CAUSES"])
+        assert [(one.source, one.invalid_at) for one in edges] == [("a", day(3)), ("b", day(3))]
+        other.close()
 
     def test_an_edge_is_no_more_trusted_than_its_evidence_if_that_is_doubted_meanwhile(
         self, store: DeployedStages, monkeypatch: pytest.MonkeyPatch

@@ -29,6 +29,7 @@ from braid.ingestion.entities_found_in_texts import NAMES_AT_ONCE
 from braid.ingestion.intent_log import UnfinishedWrite, logged
 from braid.ingestion.record_vectors import RecordVectors, content_hash
 from braid.ingestion.request_checks import check
+from braid.ingestion.supersession.ending_validity import end_again
 from braid.ingestion.tenant_locks import writing_turn
 from braid.models import GraphSource
 from braid.ports.batches import batches
@@ -329,6 +330,8 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     ended = sum(after.invalid_at != before.invalid_at for after, before in zip(records, embedded, strict=True))
     written = {record.id for record in embedded}
     ended += supersession.apply(store, tenant_id, records=written, edges=accepted.stated)
+    if store.write_generation(tenant_id) is None and (rewritten := written | _named_evidence(accepted)):
+        end_again(store, tenant_id, rewritten)
     if not are_few:
         store.graph.remove_mentions(tenant_id, accepted.stale)
     return ended
@@ -357,6 +360,10 @@ def _distrusted_since(tenant_id: str, accepted: Accepted, store: WriteStore) -> 
     if not others or store.write_generation(tenant_id) is not None:
         return []
     return [one.id for one in store.index.written(tenant_id, others).values() if not one.trusted]
+
+
+def _named_evidence(accepted: Accepted) -> set[str]:
+    return {edge.evidence for edge in accepted.edges if edge.evidence}
 
 
 @contextmanager

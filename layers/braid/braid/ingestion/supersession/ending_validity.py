@@ -27,9 +27,11 @@ from braid.ingestion.supersession.superseded_records import (
     link_problems,
     read_links,
     refused_item,
+    stored_records,
     unwritten_evidence,
+    void_links,
 )
-from braid.models import Record, Relationship, Vertex
+from braid.models import SUPERSEDES, Record, Relationship, Vertex
 from braid.ports.batches import batches
 
 if TYPE_CHECKING:
@@ -164,6 +166,20 @@ def find_supersession(
     found.supersession.edge_ends, invalid = ended_edges(edges, records, store, tenant_id)
     found.refused += invalid
     return found
+
+
+def end_again(store: WriteStore, tenant_id: str, ids: Collection[str]) -> None:
+    """End the records of these ids, and the edges whose evidence they are, by the links that are stored now.
+
+    For a write to stores without transactions, once it has stored them: another write may have ended them since they
+    were checked, and its ends were overwritten.
+    """
+    links = [link for link in store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,)) if link.target in ids]
+    if links:
+        known = stored_records(store, tenant_id, {end for link in links for end in (link.source, link.target)})
+        void = void_links(links, known, store, tenant_id)
+        ends = ended_records([link for link in links if link.identity() not in void], known)
+        Supersession(record_ends=ends).apply(store, tenant_id, records=set(), edges=set())
 
 
 def _moving_too_many(
