@@ -66,6 +66,8 @@ class Accepted:
     """Stored mentions that were found in earlier versions of the records, and are no longer in them."""
     successors: dict[str, str] = field(default_factory=dict)
     """Given entities that replace found names of the same name, by the ids of these found names."""
+    without_old_names: list[Vertex] = field(default_factory=list)
+    """Stored vertices of records without the names that only the stored versions of these records gave."""
     supersession: Supersession = field(default_factory=Supersession)
     void_links: list[Relationship] = field(default_factory=list)
     """Stored ``SUPERSEDES`` edges to delete: untrusted ones whose target is now trusted."""
@@ -269,6 +271,11 @@ def _resolve_endpoints(given: Given, store: WriteStore, accepted: Accepted) -> N
     accepted.name_keys = store.graph.name_keys(renamed)
     accepted.given_vertices = sum(vertex.id not in given.for_mentions for vertex in accepted.vertices)
     accepted.records = list(given.records.values())
+    accepted.without_old_names = [
+        vertex
+        for name, vertex in given.without_old_names.items()
+        if name in given.records and name not in given.vertices and not _same_names(vertex, in_graph[name])
+    ]
 
 
 def _same_names(vertex: Vertex, stored: Vertex | None) -> bool:

@@ -299,6 +299,10 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     supersession = accepted.supersession
     doubted = _doubted(tenant_id, accepted, store)
     records = [supersession.with_validity(record) for record in embedded]
+    if accepted.without_old_names and store.write_generation(tenant_id) is None:
+        # First: once the records are stored, a repeated write takes these names for ones that were given apart.
+        keys = store.graph.name_keys(accepted.without_old_names)
+        store.graph.upsert(accepted.without_old_names, [], keys)
     for each in batches(records, batch):
         deadline.check()
         store.index.upsert(each)
