@@ -8,7 +8,7 @@ import pytest
 from braid.engines.neptune.connection import GremlinConnection
 from braid.ingestion.archive_export import export_tenant
 from braid.ingestion.archive_import import import_tenant
-from braid.ingestion.deleting import delete_records
+from braid.ingestion.deleting import delete_records, delete_texts
 from braid.ingestion.repair import repair
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.writing import WriteRequest, write
@@ -136,7 +136,7 @@ def test_a_write_that_is_killed_is_repaired_as_far_as_it_came_and_made_whole_by_
     assert KILLS // 4 < arrived < KILLS
 
 
-@pytest.mark.parametrize("change", ["write", "delete"])
+@pytest.mark.parametrize("change", ["write", "delete", "text"])
 def test_no_name_of_a_text_that_is_gone_stays_when_what_removed_it_is_killed_and_repeated(
     store: DeployedStages, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
@@ -146,8 +146,10 @@ def test_no_name_of_a_text_that_is_gone_stays_when_what_removed_it_is_killed_and
     def do() -> None:
         if change == "write":
             write(WriteRequest(tenant_id=ACME, records=(record("a", "We saw nothing at all."),)), store)
-        else:
+        elif change == "delete":
             delete_records(ACME, ["a"], store)
+        else:
+            delete_texts(ACME, ["a"], store)
 
     requests = Requests(monkeypatch)
     write(before, store)

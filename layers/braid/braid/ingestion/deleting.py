@@ -103,6 +103,7 @@ def delete_texts(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> int:
             mentions = store.graph.found_mentions(tenant_id, some)
             named = sorted({edge.source for edge in mentions})
             forget(tenant_id, store.intent_log, edges=mentions)
+            store.graph.delete_only_mentioned(tenant_id, mentions)
             store.graph.delete_relationships(tenant_id, mentions)
             store.graph.delete_unmentioned(tenant_id, named)
             store.graph.distrust_unmentioned(tenant_id, named)
