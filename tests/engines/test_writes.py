@@ -24,9 +24,10 @@ from tests.contract.writes import WritesContract, stored, written
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from braid.models import Record
     from braid.ports.knowledge_graph import WritableGraph
 
     from tests.deployed_stages import DeployedStages
@@ -157,6 +158,22 @@ class TestTwoAtOnce:
         edges = store.graph.relationships(ACME, ids=["a"], types=["CAUSES"])
         assert [(one.source, one.invalid_at) for one in edges] == [("a", day(3)), ("b", day(3))]
         other.close()
+
+    def test_to_end_what_is_written_again_no_text_of_what_supersedes_it_is_read(
+        self, store: DeployedStages, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        written(store, record("new", "the last words", supersedes=("heard",), valid_at=day(3)))
+        read: list[str] = []
+        get_many = store.index.get_many
+
+        def noted(tenant_id: str, ids: Sequence[str], **fields: Any) -> list[Record]:
+            read.extend(ids)
+            return get_many(tenant_id, ids, **fields)
+
+        monkeypatch.setattr(store.index, "get_many", noted)
+        written(store, record("heard", "they said more"))
+        assert set(read) == {"heard"}
+        assert stored(store, "heard").invalid_at == day(3)
 
     def test_an_edge_is_no_more_trusted_than_its_evidence_if_that_is_doubted_meanwhile(
         self, store: DeployedStages, monkeypatch: pytest.MonkeyPatch

@@ -22,16 +22,15 @@ from braid.ingestion.supersession.superseded_records import (
     all_in_cycles,
     begun_records,
     dated,
+    ended_as_stored,
     ended_evidence,
     ended_records,
     link_problems,
     read_links,
     refused_item,
-    stored_records,
     unwritten_evidence,
-    void_links,
 )
-from braid.models import SUPERSEDES, Record, Relationship, Vertex
+from braid.models import Record, Relationship, Vertex
 from braid.ports.batches import batches
 
 if TYPE_CHECKING:
@@ -174,11 +173,7 @@ def end_again(store: WriteStore, tenant_id: str, ids: Collection[str]) -> None:
     For a write to stores without transactions, once it has stored them: another write may have ended them since they
     were checked, and its ends were overwritten.
     """
-    links = [link for link in store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,)) if link.target in ids]
-    if links:
-        known = stored_records(store, tenant_id, {end for link in links for end in (link.source, link.target)})
-        void = void_links(links, known, store, tenant_id)
-        ends = ended_records([link for link in links if link.identity() not in void], known)
+    if ends := ended_as_stored(ids, store, tenant_id):
         Supersession(record_ends=ends).apply(store, tenant_id, records=set(), edges=set())
 
 

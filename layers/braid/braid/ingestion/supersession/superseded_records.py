@@ -360,9 +360,14 @@ def ended_evidence(
     edges: Iterable[Relationship], records: Collection[str], store: WriteStore, tenant_id: str
 ) -> dict[str, datetime]:
     """Return the ends of validity of the stored records that are evidence of these edges."""
-    evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
-    links = store.graph.relationships(tenant_id, ids=evidence, types=(SUPERSEDES,)) if evidence else []
-    known = stored_records(store, tenant_id, evidence & {link.target for link in links})
+    return ended_as_stored({edge.evidence for edge in edges if edge.evidence}.difference(records), store, tenant_id)
+
+
+def ended_as_stored(ids: Collection[str], store: WriteStore, tenant_id: str) -> dict[str, datetime]:
+    """Return the ends of validity that stored links give to these stored records."""
+    touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,)) if ids else []
+    links = [link for link in touching if link.target in ids]
+    known = stored_records(store, tenant_id, {link.target for link in links})
     void = void_links(links, known, store, tenant_id)
     return ended_records([link for link in links if link.identity() not in void], known)
 
