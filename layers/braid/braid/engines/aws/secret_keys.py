@@ -53,7 +53,7 @@ def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_
         from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
 
         nonlocal last
-        if breaker.is_open():
+        if last and breaker.is_open():
             return last
         try:
             value = provider.get(secret_arn, max_age=MAX_AGE_S)
@@ -62,6 +62,7 @@ def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_
             if last and _is_transient(error):
                 breaker.open()
                 return last
+            last = ""  # what was refused once is not used again
             raise RerankFailed(f"{names[1]}: the secret cannot be read ({_kind(error)})") from None
         found = value.strip() if isinstance(value, str) else ""
         if not _is_key(found):
