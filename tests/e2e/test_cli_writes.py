@@ -180,8 +180,8 @@ def test_the_multilingual_profile_reads_them_once_its_model_is_exported(
     file = lines(tmp_path / "kai.jsonl", *german)
     missing = here("ingest", file, "-t", "kai")
     assert missing.status == 1
-    assert "braid models export paraphrase-multilingual-minilm-l12-v2" in missing.err.replace("\n", " ")
-    model = ("models", "export", str(tmp_path / "source"), "--id", "paraphrase-multilingual-minilm-l12-v2")
+    assert "braid models export multilingual-minilm-l12-v2" in missing.err.replace("\n", " ")
+    model = ("models", "export", str(tmp_path / "source"), "--id", "multilingual-minilm-l12-v2")
     assert here(*model).status == 0
     written = here("ingest", file, "-t", "kai")
     assert written.status == 0
