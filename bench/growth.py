@@ -285,6 +285,7 @@ def _stores(engine: str, folder: Path, size: int) -> tuple[dict[str, str], dict[
     if engine == EMBEDDED:
         return {"BRAID_ENGINE": "embedded"}, {}
     os.environ[gremlin_server.HEAP_VARIABLE] = f"{max(2, size // 100_000)}g"
+    os.environ[gremlin_server.INDEX_VARIABLE] = "1"
     running = up(folder / "servers", STORES)
     addresses = {VARIABLES[name]: running[name].endpoint for name in STORES}
     return {"BRAID_ENGINE": "aws", **PATIENCE, **addresses}, {name: running[name].pid for name in STORES}

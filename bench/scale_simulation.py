@@ -65,7 +65,7 @@ LARGEST_GRAPH_CPUS = 96
 BUSY = 0.6
 """Share of the stores' processors that is planned for."""
 LINK_MS = 8.0
-"""An indexed look-up of names: TinkerGraph, when it was measured, had no index for it."""
+"""An indexed look-up of names: TinkerGraph, which was measured, had no index for it."""
 INVOKE_MS = 12.0
 """From one stage to the next: Step Functions, Lambda and the network."""
 MEMORY_GB = {name: stage.mb / 1024 for stage in costs.STAGES for name in (stage.name,)} | {"answer": 2.0}
