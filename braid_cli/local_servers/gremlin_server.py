@@ -58,8 +58,8 @@ def globals = [:]
 globals << [g : traversal().withEmbedded(graph)]
 """
 # Neptune has an index of every property. TinkerGraph uses its own for single values alone, and would read every vertex
-# for each list of names. ``testAll`` decides still, so that an index changes no result. It is for measurements: it looks
-# for a removed vertex under every value, so that emptying a graph takes quadratic time.
+# for each list of names. ``testAll`` decides still, so that an index changes no result. It is for measurements: it
+# looks for a removed vertex under every value, so that emptying a graph takes quadratic time.
 _INDEXED_INIT = """\
 import java.util.function.Supplier
 import org.apache.tinkerpop.gremlin.process.traversal.Contains
