@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from braid.ingestion.entities_found_in_texts import NAMES_AT_ONCE
+from braid.ingestion.entities_found_in_texts import NAMES_AT_ONCE, delete_mentions
 from braid.ingestion.intent_log import forget
 from braid.ingestion.tenant_locks import writing_turn
 from braid.models import Frozen, TenantId
@@ -101,12 +101,9 @@ def delete_texts(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> int:
     for some in (part for ids_at_once in batches(ids, _AT_ONCE) for part in _in_parts(tenant_id, ids_at_once, store)):
         with writing_turn(tenant_id, store.graph, store.index), store.transaction(tenant_id):
             mentions = store.graph.found_mentions(tenant_id, some)
-            named = sorted({edge.source for edge in mentions})
             forget(tenant_id, store.intent_log, edges=mentions)
-            store.graph.delete_only_mentioned(tenant_id, mentions)
-            store.graph.delete_relationships(tenant_id, mentions)
-            store.graph.delete_unmentioned(tenant_id, named)
-            store.graph.distrust_unmentioned(tenant_id, named)
+            delete_mentions(tenant_id, mentions, store.graph)
+            store.graph.distrust_unmentioned(tenant_id, {edge.source for edge in mentions})
             vertices = store.graph.get_many(tenant_id, some)
             store.graph.upsert([vertex.model_copy(update={"has_record": False}) for vertex in vertices], [])
             records += store.index.delete(tenant_id, some)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from braid.ingestion.given_entity_linking import NamedEntities
     from braid.models import EdgeId, Record
     from braid.ports.ingestion import WriteStore
+    from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.name_finder import FoundMention
 
 _READ = frozenset({Kind.CHUNK, Kind.ENTITY, Kind.FACT, Kind.DECISION})
@@ -94,6 +95,16 @@ def find_names(
         if vertex.trusted or not vertex.found or not vertices[identity].trusted:
             vertices[identity] = vertex
     return FoundNames(vertices, edges, stale_mentions(tenant_id, in_graph, records, edges, store), stored)
+
+
+def delete_mentions(tenant_id: str, mentions: Sequence[Relationship], graph: WritableGraph) -> None:
+    """Remove the mentions of one part of a change, and the found names that have no other edge.
+
+    Names that only these mentions hold go with them, so that a call that breaks off is completed by repeating it.
+    """
+    graph.delete_only_mentioned(tenant_id, mentions)
+    graph.delete_relationships(tenant_id, mentions)
+    graph.delete_unmentioned(tenant_id, {edge.source for edge in mentions})
 
 
 def _names_in(records: Sequence[Record], named: NamedEntities, store: WriteStore) -> list[FoundName]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid import deadline
 from braid.errors import InvalidRequest, TenantBeingDeleted, TransientStoreError
 from braid.ingestion.deleting import delete_pages
-from braid.ingestion.entities_found_in_texts import NAMES_AT_ONCE
+from braid.ingestion.entities_found_in_texts import NAMES_AT_ONCE, delete_mentions
 from braid.ingestion.intent_log import UnfinishedWrite, logged
 from braid.ingestion.record_vectors import RecordVectors, content_hash
 from braid.ingestion.request_checks import check
@@ -324,9 +324,7 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     names = {edge.source for edge in accepted.stale}
     are_few = len(accepted.stale) <= MENTIONS_AT_ONCE and len(names) <= NAMES_AT_ONCE
     if names and are_few:
-        store.graph.delete_only_mentioned(tenant_id, accepted.stale)
-        store.graph.delete_relationships(tenant_id, accepted.stale)
-        store.graph.delete_unmentioned(tenant_id, names)
+        delete_mentions(tenant_id, accepted.stale, store.graph)
     # By the store itself, as a record may be the evidence of very many edges.
     store.graph.distrust_relationships(tenant_id, [*doubted, *_distrusted_since(tenant_id, accepted, store)])
     if doubtful := accepted.doubtful | (names if are_few else set()):

@@ -29,6 +29,11 @@ _OF: Final = "_of_"
 _DIGITS: Final = 24
 
 
+def all_aliases(shared: str) -> str:
+    """Return the shared alias and a pattern of all that begin with it, by which a request names every index."""
+    return f"{shared},{shared}_*"
+
+
 def next_alias(alias: str) -> str:
     """Return the alias of the next index. No alias in the settings contains an underscore."""
     return f"{alias}_next"

@@ -45,6 +45,7 @@ from braid.engines.opensearch.index_placement import (
     ALIASES_KEPT_S,
     alias_of,
     aliases_of,
+    all_aliases,
     indexes_by_alias,
     next_alias,
     own_aliases,
@@ -151,7 +152,7 @@ class OpenSearchMigration:
             pages["after"] = {"tenant": after}
         body = {"size": 0, "track_total_hits": False, "aggs": {"tenants": {"composite": pages}}}
         try:
-            answer = self._whole(self._client.search, index=self._all, body=body)
+            answer = self._whole(self._client.search, index=all_aliases(self._shared), body=body)
         except IndexMissing:
             return []
         return [str(bucket["key"]["tenant"]) for bucket in answer["aggregations"]["tenants"]["buckets"]]
@@ -399,11 +400,6 @@ class OpenSearchMigration:
             self._opened[alias, index] = opened
         return self._opened[alias, index]
 
-    @property
-    def _all(self) -> str:
-        """The shared alias and a pattern of all that begin with it."""
-        return f"{self._shared},{self._shared}_*"
-
     def _aliases(self) -> dict[str, str]:
         return self._call(indexes_by_alias, self._client, self._shared)
 
@@ -421,7 +417,7 @@ class OpenSearchMigration:
         found = call(
             attempts or self._attempts,
             self._client.indices.get,
-            index=names or self._all,
+            index=names or all_aliases(self._shared),
             ignore_unavailable=True,
             request_timeout=timeout_s or self._settings.opensearch_timeout_s,
         )
@@ -481,7 +477,7 @@ class OpenSearchMigration:
     def _refresh(self) -> None:
         """Make all writes searchable; a serverless collection refreshes itself, a little later."""
         if not self._serverless:
-            self._call(self._client.indices.refresh, index=self._all, ignore_unavailable=True)
+            self._call(self._client.indices.refresh, index=all_aliases(self._shared), ignore_unavailable=True)
 
 
 def _added(index: str, alias: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from braid.engines.opensearch.index_placement import (
     ALIASES_KEPT_S,
     alias_of,
     aliases_of,
+    all_aliases,
     indexes_by_alias,
     previous_alias,
 )
@@ -128,8 +129,7 @@ class OpenSearchIndex:
         if self._settings.opensearch_service is OpenSearchService.SERVERLESS:
             self._sleep(self._settings.settle_s())
             return
-        names = f"{self._shared},{self._shared}_*"
-        refresh = partial(self._client.indices.refresh, index=names, ignore_unavailable=True)
+        refresh = partial(self._client.indices.refresh, index=all_aliases(self._shared), ignore_unavailable=True)
         call(self._settings.opensearch_attempts, refresh)
 
     def search(self, request: SearchRequest) -> SearchHits:
