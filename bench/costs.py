@@ -43,7 +43,7 @@ FILES_GB, FILES_READ_GB, FILES_WRITTEN_GB, FILES_COPIED_GB = 0.30, 0.03, 0.06, 0
 
 METRICS = 103
 """Metrics that the code can write, each counted once a service; paid for in the hours in which they are written."""
-ALARM_METRICS = 51
+ALARM_METRICS = 53
 """Metrics that the alarms look at, each paid for."""
 ENDPOINTS = 5
 """Interface endpoints: Step Functions has two, SQS, Secrets Manager, Lambda; S3 and DynamoDB have gateways, which are

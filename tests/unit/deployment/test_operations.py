@@ -42,7 +42,10 @@ SERVICES = {
     ),
     "AWS/SQS": ({"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"}, {"QueueName"}),
     "AWS/ApiGateway": ({"Count", "4xx", "5xx", "Latency"}, {"ApiId", "Stage"}),
-    "AWS/ES": ({"ClusterStatus.red", "JVMMemoryPressure"}, {"DomainName", "ClientId"}),
+    "AWS/ES": (
+        {"ClusterStatus.red", "JVMMemoryPressure", "FreeStorageSpace", "ClusterUsedSpace"},
+        {"DomainName", "ClientId"},
+    ),
     "AWS/Neptune": ({"CPUUtilization"}, {"DBClusterIdentifier"}),
     "AWS/Events": ({"FailedInvocations", "InvocationsFailedToBeSentToDlq"}, {"RuleName"}),
 }
