@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 from gremlin_python.driver.request import RequestMessage
-from gremlin_python.driver.serializer import GraphBinarySerializersV1
 from gremlin_python.process.graph_traversal import GraphTraversalSource
 from gremlin_python.process.traversal import TraversalStrategies, Traverser
 from gremlin_python.structure.graph import Graph
 
 from braid import deadline
+from braid.engines.neptune.graphbinary_strings import graphbinary_serializer
 from braid.engines.retries_and_deadlines import CallDeadline, retrying, too_slow_after
 from braid.errors import StoreError, TransientStoreError
 
@@ -107,7 +107,7 @@ class GremlinConnection:
         self._attempts = attempts
         self._budget_s = budget_s or attempts * (connect_timeout_s + read_timeout_s)
         self._headers = headers
-        self._serializer = GraphBinarySerializersV1()
+        self._serializer = graphbinary_serializer()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_pid = 0

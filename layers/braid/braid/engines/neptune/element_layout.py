@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gremlin_python.process.graph_traversal import __
@@ -64,6 +65,8 @@ LAST_MOMENT = 2**62
 CHARACTERS_AT_ONCE = 200_000
 """Most characters of names that one traversal writes: some 4 MB of bytecode, of the 10 MB that a server reads."""
 _SEPARATOR = "\x01"  # ids hold no control characters
+_ROWS_KEPT = 8_192
+"""Parsed rows that are kept of vertices and of edges, some 6 MB each: hops of one question bring the same ones."""
 
 
 def characters_of_names(vertex: Vertex) -> int:
@@ -233,6 +236,7 @@ class Step(NamedTuple):
     valid_at: datetime | None
 
 
+@lru_cache(_ROWS_KEPT)
 def read_vertex(row: str) -> Reached:
     """Parse the ``row`` of a vertex that :func:`write_vertices` wrote."""
     record, entity_type, has_record, time, name, *rest = row.split(_SEPARATOR)
@@ -241,6 +245,7 @@ def read_vertex(row: str) -> Reached:
     return Reached(record, entity_type, has_record == "1", moment, name, trusted, invalid_at, found is not None)
 
 
+@lru_cache(_ROWS_KEPT)
 def read_edge(row: str) -> Step:
     """Parse the ``row`` of an edge that :func:`write_edges` wrote."""
     source, kind, target, predicate, confidence, evidence, *rest = row.split(_SEPARATOR)
