@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import time
 from collections import deque
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, groupby, islice, repeat
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -54,8 +52,6 @@ _MAX_AHEAD = 8_000_000
 """Approximate limit of characters that are embedded but not yet written."""
 _SIZE_WITHOUT_TEXT = 1_000
 """Characters that a record counts for besides its text."""
-_OBJECTS_MADE = 20_000
-"""Threshold of garbage collection, in objects allocated minus freed; Python's default is 700."""
 _T = TypeVar("_T")
 
 
@@ -165,7 +161,7 @@ def ingest(
     for model in models:
         application.encoder_for(model, threads=threads)
     began = time.perf_counter()
-    with _fewer_collections(), dataset.staged() as staging:
+    with dataset.staged() as staging:
         staging.snapshot_current()
         if objects:
             read_manifest(objects, tenant_id, key, staging, Snapshot.PREVIOUS)
@@ -221,17 +217,6 @@ def ingest(
             mentions=done.mentions,
             unmentioned=done.unmentioned,
         )
-
-
-@contextmanager
-def _fewer_collections() -> Iterator[None]:
-    """Collect garbage less often: a page has tens of thousands of objects, none in reference cycles."""
-    before = gc.get_threshold()
-    gc.set_threshold(_OBJECTS_MADE, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 class _Totals:
