@@ -144,11 +144,9 @@ def _span_of(traceparent: str) -> Span:
     return trace.get_current_span(_PROPAGATOR.extract({TRACEPARENT: traceparent}, context.Context()))
 
 
-@contextmanager
-def stage(name: str) -> Iterator[Operation]:
+def stage(name: str) -> AbstractContextManager[Operation]:
     """Record a block as one stage of a question."""
-    with operation(name, {names.STAGE: name}, duration=names.STAGE_DURATION) as running:
-        yield running
+    return operation(name, {names.STAGE: name}, duration=names.STAGE_DURATION)
 
 
 def store_calls(system: str) -> Callable[[_Class], _Class]:
