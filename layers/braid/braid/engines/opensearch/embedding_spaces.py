@@ -100,14 +100,8 @@ class EmbeddingSpaces:
     def prepare(self, records: Sequence[Record]) -> None:
         """Create the missing vector fields of the records' embedding spaces.
 
-        Raises
-        ------
-        InvalidRequest
-            If a vector's space is not configured.
-        DimensionMismatch
-            If a vector's length is not that of its space.
-        StoreError
-            If the index has a field of another dimension for a space.
+        Raises as :func:`braid.ports.search_index.check_vectors`, and StoreError if the index has a field of another
+        dimension for a space.
         """
         check_vectors(records, self._expected)
         spaces = {embedding.space for record in records for embedding in record.embeddings}

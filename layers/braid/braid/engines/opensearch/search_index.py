@@ -92,14 +92,7 @@ class OpenSearchIndex:
         Unchanged records are not written again: indexing their vectors is most of the cost of a write, and a replaced
         version counts in BM25 until OpenSearch merges its segments.
 
-        Raises
-        ------
-        InvalidRequest
-            If a vector's space is unknown; nothing is written.
-        DimensionMismatch
-            If a vector's length is not that of its space; nothing is written.
-        TransientStoreError
-            If some records were still throttled after the last attempt; the message counts them.
+        Raises TransientStoreError if some records were still throttled after the last attempt; the message counts them.
         """
         self._write_by_tenant(records, SingleIndex.upsert)
 
