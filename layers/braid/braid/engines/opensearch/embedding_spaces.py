@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.opensearch import mapping
-from braid.engines.opensearch.client import IndexMissing, P, R, call, call_until, change_timeout_s
+from braid.engines.opensearch.client import IndexMissing, P, R, call, call_in_time, change_timeout_s
 from braid.errors import DimensionMismatch, StoreError
 from braid.ports.search_index import check_vectors
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
-    from braid.engines.retries_and_deadlines import CallDeadline
     from braid.models import Embedding, Record
     from braid.settings import Settings
 
@@ -75,7 +74,7 @@ class EmbeddingSpaces:
             self.forget()
             raise
 
-    def has(self, embedding: Embedding, until: CallDeadline) -> bool:
+    def has(self, embedding: Embedding) -> bool:
         """Return whether the vector is not all zeros and the index has a field for its space.
 
         Raises
@@ -88,7 +87,7 @@ class EmbeddingSpaces:
             If there is no index.
         """
         field = mapping.vector_field(embedding.space)
-        read = partial(self._read, partial(call_until, until, self._settings))
+        read = partial(self._read, partial(call_in_time, self._settings))
         known = read() if self._dimensions is None else self._dimensions
         if field not in known:
             known = read()

@@ -36,7 +36,7 @@ from braid.engines.opensearch.client import (
     call,
     change_timeout_s,
     open_client,
-    question_deadline,
+    question_time,
     require_complete,
 )
 from braid.engines.opensearch.dual_write import ConditionalWriter
@@ -316,7 +316,8 @@ class OpenSearchMigration:
     def search_next(self, request: SearchRequest) -> SearchHits:
         """Search the next index."""
         index = self._at(next_alias(self._alias_of(request.tenant_id)))
-        return index.search(request, question_deadline(self._settings))
+        with question_time(self._settings):
+            return index.search(request)
 
     def prepare(self) -> None:
         """Make all writes searchable."""
