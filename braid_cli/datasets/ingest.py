@@ -7,7 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from itertools import chain, groupby, islice, repeat
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from braid.errors import DatasetError
 from braid.ingestion.deleting import delete_records, delete_texts
@@ -15,6 +15,7 @@ from braid.ingestion.intent_log import forget
 from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.writing import Places, WriteRequest, write
 from braid.models import SUPERSEDES, Kind, Relationship
+from braid.ports.batches import batches
 
 from braid_cli.datasets.checks_against_stores import refuse_contradictions, require_accepted
 from braid_cli.datasets.manifest import (
@@ -31,7 +32,7 @@ from braid_cli.datasets.manifest import (
 from braid_cli.datasets.staging import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from braid.app import Application
@@ -52,7 +53,6 @@ _MAX_AHEAD = 8_000_000
 """Approximate limit of characters that are embedded but not yet written."""
 _SIZE_WITHOUT_TEXT = 1_000
 """Characters that a record counts for besides its text."""
-_T = TypeVar("_T")
 
 
 class DatasetSource(Protocol):
@@ -260,7 +260,7 @@ def _write_items(
 
     with EmbeddingAhead(application, threads) as ahead:
         pages = _Embedded(dataset.record_items(), ahead)
-        for items in _pages(dataset.entity_items(), ENTITIES_AT_ONCE):
+        for items in batches(dataset.entity_items(), ENTITIES_AT_ONCE):
             request = _request(dataset, staging, items, rewrite=rewrite)
             done.add(write(request, application, threads=threads))
         edges.write_ready()
@@ -298,7 +298,7 @@ class _Embedded:
 
     def __init__(self, items: Iterator[Item], ahead: EmbeddingAhead) -> None:
         of_a_kind = groupby(items, key=lambda item: item.record is not None and item.record.kind is Kind.ENTITY)
-        self._pages = chain.from_iterable(_pages(some, RECORDS_AT_ONCE) for _, some in of_a_kind)
+        self._pages = chain.from_iterable(batches(some, RECORDS_AT_ONCE) for _, some in of_a_kind)
         self._ahead = ahead
         self._begun: deque[tuple[list[list[Item]], RecordVectors]] = deque()
         self._sizes = chain(_PAGES_TOGETHER, repeat(_PAGES_TOGETHER[-1]))
@@ -337,7 +337,7 @@ class _Edges:
         self._dataset, self._staging, self._application = dataset, staging, application
         self._done, self._rewrite = done, rewrite
         stated = staging.last_of_each_edge(dataset.edges())
-        self._plain = _pages(((place, edge) for place, edge in stated if edge.type != SUPERSEDES), EDGES_AT_ONCE)
+        self._plain = batches(((place, edge) for place, edge in stated if edge.type != SUPERSEDES), EDGES_AT_ONCE)
         self._next: list[tuple[str, Relationship]] = []
 
     def write_ready(self) -> None:
@@ -350,7 +350,7 @@ class _Edges:
         while self._peek():
             self._write_next()
         for edges, ending in ((self._staging.supersedes_edges(), False), (self._staging.ending_edges(), True)):
-            for page in _pages(edges, EDGES_AT_ONCE):
+            for page in batches(edges, EDGES_AT_ONCE):
                 self._write(page, ending=ending)
 
     def _peek(self) -> bool:
@@ -373,17 +373,6 @@ class _Edges:
             rewrite=self._rewrite and not ending,
         )
         self._done.add(write(request, self._application))
-
-
-def _pages(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    page: list[_T] = []
-    for item in items:
-        page.append(item)
-        if len(page) == size:
-            yield page
-            page = []
-    if page:
-        yield page
 
 
 def _delete_texts_of_entities(staging: Staging, tenant_id: str, key: str, application: Application) -> int:
