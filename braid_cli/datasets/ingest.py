@@ -7,7 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from itertools import chain, groupby, islice, repeat
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from braid.errors import DatasetError
 from braid.ingestion.deleting import delete_records, delete_texts
@@ -33,14 +33,18 @@ from braid_cli.datasets.staging import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from typing import TypeAlias
 
     from braid.app import Application
     from braid.ingestion.record_vectors import RecordVectors
     from braid.ingestion.writing import WriteReport
-    from braid.ports.schema_registry import SchemaVersion
 
+    from braid_cli.datasets.dataset import Dataset
     from braid_cli.datasets.staging import Item, Staging
+    from braid_cli.datasets.streaming import DatasetFiles
+
+    DatasetSource: TypeAlias = Dataset | DatasetFiles
+    """A dataset to ingest. It is iterated more than once, and may not be in memory."""
 
 STORED_FORM = "long texts in parts"
 """Version of the stored form of content; a dataset that was written in another form is written again."""
@@ -53,38 +57,6 @@ _MAX_AHEAD = 8_000_000
 """Approximate limit of characters that are embedded but not yet written."""
 _SIZE_WITHOUT_TEXT = 1_000
 """Characters that a record counts for besides its text."""
-
-
-class DatasetSource(Protocol):
-    """A dataset to ingest. It is iterated more than once, and need not be in memory."""
-
-    @property
-    def tenant_id(self) -> str:
-        """Tenant of the data."""
-
-    @property
-    def name(self) -> str:
-        """Name of the dataset; a later ingest of the same name replaces it."""
-
-    @property
-    def content_hash(self) -> str:
-        """Hash of the stored content."""
-
-    @property
-    def schemas(self) -> tuple[SchemaVersion, ...]:
-        """Schema versions that the dataset registers."""
-
-    def entity_items(self) -> Iterator[Item]:
-        """Yield entities without a record."""
-
-    def record_items(self) -> Iterator[Item]:
-        """Yield records, those of entities first, each with the vertex of the same line if there is one."""
-
-    def edges(self) -> Iterator[tuple[str, Relationship]]:
-        """Yield relationships with their places."""
-
-    def staged(self) -> AbstractContextManager[Staging]:
-        """Provide staging tables with all items and edges, which have been checked."""
 
 
 @dataclass(frozen=True)
