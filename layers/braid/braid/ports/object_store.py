@@ -29,16 +29,17 @@ class ObjectInfo(Frozen):
     """Changes whenever the content does."""
 
 
-@runtime_checkable
-class ObjectLines(Protocol):
+@dataclass(frozen=True)
+class ObjectLines:
     """The lines of one version of an object, read lazily from the beginning."""
 
-    @property
-    def info(self) -> ObjectInfo:
-        """The object's key, size and version."""
+    info: ObjectInfo
+    read: Callable[[], Iterator[bytes]]
+    """Returns the content in parts, from the beginning; raises the port's errors."""
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield lines without their line feed."""
+        return lines_of(self.read(), self.info.key)
 
 
 @runtime_checkable
@@ -155,19 +156,6 @@ def _read_full(stream: BinaryIO, size: int) -> bytes:
         pieces.append(piece)
         missing -= len(piece)
     return b"".join(pieces)
-
-
-@dataclass(frozen=True)
-class StoredLines:
-    """The lines of one version of an object; implements :class:`braid.ports.object_store.ObjectLines`."""
-
-    info: ObjectInfo
-    read: Callable[[], Iterator[bytes]]
-    """Returns the content in parts, from the beginning; raises the port's errors."""
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Yield lines without their line feed."""
-        return lines_of(self.read(), self.info.key)
 
 
 def lines_of(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
