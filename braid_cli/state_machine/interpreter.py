@@ -23,7 +23,6 @@ from braid_cli.state_machine.moto_caching import FUNCTIONS_ENDPOINT, remember
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-    from types import TracebackType
 
     from braid.models import Query
     from moto.core.config import DefaultConfig
@@ -142,9 +141,7 @@ class Workflow:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def answer(self, query: Query) -> Answer:
