@@ -144,9 +144,11 @@ def _span_of(traceparent: str) -> Span:
     return trace.get_current_span(_PROPAGATOR.extract({TRACEPARENT: traceparent}, context.Context()))
 
 
-def stage(name: str) -> AbstractContextManager[Operation]:
+@contextmanager
+def stage(name: str) -> Iterator[Operation]:
     """Record a block as one stage of a question."""
-    return operation(name, {names.STAGE: name}, duration=names.STAGE_DURATION)
+    with operation(name, {names.STAGE: name}, duration=names.STAGE_DURATION) as running:
+        yield running
 
 
 def store_calls(system: str) -> Callable[[_Class], _Class]:
