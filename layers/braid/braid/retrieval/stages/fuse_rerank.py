@@ -153,9 +153,9 @@ def run(
         has_record = {hit.id for hit in strands.graph if hit.has_record}
         hydrated = Hydrated(without_text(query, fused.candidates, has_record=has_record), text_lost=True)
     outdated = dict.fromkeys([*(searched.outdated if searched else ()), *hydrated.outdated, *hydrated.moderate])
-    sending = None
+    wait_for_sending = None
     if outdated_sender and schema_version and outdated:
-        sending = outdated_sender.send(query.tenant_id, tuple(outdated), schema_version)
+        wait_for_sending = outdated_sender.send(query.tenant_id, tuple(outdated), schema_version)
     ranked = hydrated.ranked
     if fused.method is Fusion.PROPAGATE and not hydrated.text_lost:
         weight = fused.propagation_weight * limits.parameters.coherence
@@ -166,8 +166,8 @@ def run(
             ranked = keep_best_text(query.text, ranked, vector, lexical, fused.weights, cut_off=cut_off)
     fuse_ms = watch.lap()
     ranked, rerank_lost, cost_usd = rerank(request, ranked, reranker, limits, text_lost=hydrated.text_lost)
-    if sending:
-        sending.wait()
+    if wait_for_sending:
+        wait_for_sending()
     rerank_ms = watch.ms()
     facts = fact_results(groups, query, request.plan.facts, hydrated.evidence, now=now)
     use_counts = uses(query.tenant_id) if uses and query.ranking is Ranking.MEMORY else {}
