@@ -21,6 +21,7 @@ from braid.ingestion.item_refusals import (
 )
 from braid.ingestion.regular_files import open_regular
 from braid.models import Frozen, Record, Relationship, Vertex
+from braid.ports.batches import batches
 from braid.ports.deletion_marks import refuse_while_deleted
 from braid.ports.knowledge_graph import GraphTypes
 from braid.strict_json import NotJson, read_json
@@ -132,27 +133,18 @@ class _Import:
         for at, part in enumerate(self.manifest.parts):
             if part.kind is not kind:
                 continue
-            page: list[Item] = []
-            places: list[str] = []
-            size = 0
             number = 0
             with open_regular(self.folder / part.name) as file:
-                for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE_BYTES), b""), start=1):
-                    places.append(f"{self.folder}: {part.name}, line {number}")
-                    page.append(self._read(kind, line, places[-1]))
-                    size += len(line)
-                    if len(page) == PAGE or size > _PAGE_BYTES:
-                        self._places = places
-                        yield page
-                        page, places, size = [], [], 0
+                lines = enumerate(iter(lambda: file.readline(_MAX_LINE_BYTES), b""), start=1)
+                for some in batches(lines, PAGE, size=_PAGE_BYTES, size_of=lambda numbered: len(numbered[1])):
+                    self._places = [f"{self.folder}: {part.name}, line {number}" for number, _ in some]
+                    number, _ = some[-1]
+                    yield [self._read(kind, line, place) for (_, line), place in zip(some, self._places, strict=True)]
             if number != part.items:
                 raise DatasetError(
                     f"{self.folder / MANIFEST}: parts.{at}.items: is {part.items:,}, and {part.name} has {number:,} "
                     "lines; nothing was imported"
                 )
-            if page:
-                self._places = places
-                yield page
 
     def _read(self, kind: PartKind, line: bytes, place: str) -> Item:
         try:

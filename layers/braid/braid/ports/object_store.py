@@ -103,17 +103,17 @@ def read_object(objects: ObjectStore, tenant_id: str, key: str) -> bytes:
     return retry_if_replaced(lambda: b"".join(objects.open(tenant_id, key)))
 
 
-def retry_if_replaced(read: Callable[[], _T]) -> _T:
-    """Return what ``read`` reads of one object, starting over, up to ten times, if it is replaced meanwhile.
+def retry_if_replaced(read: Callable[[], _T], *errors: type[StoreError]) -> _T:
+    """Return what ``read`` reads, starting over, up to ten times, if an object is replaced meanwhile.
 
-    Raises ObjectChanged if it was replaced during each read.
+    Raises ObjectChanged if that happened during each read. ``errors`` are further ones after which it starts over.
     """
     from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random  # no question needs it
 
     attempts = Retrying(
         stop=stop_after_attempt(_READ_ATTEMPTS),
         wait=wait_random(0, _READ_WAIT_S),
-        retry=retry_if_exception_type(ObjectChanged),
+        retry=retry_if_exception_type((ObjectChanged, *errors)),
         reraise=True,
     )
     return attempts(read)
