@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
     from braid.ingestion.bulk.step_messages import Task, TaskResult
     from braid.ingestion.item_parsing import Items
-    from braid.ports.cache import ResilientCache
     from braid.ports.object_store import ObjectLines
     from braid.settings import Settings
 
@@ -68,15 +67,11 @@ _IN_MEMORY = 8 * 1024 * 1024
 
 
 class FileStore(DocumentStore, Protocol):
-    """The stores that documents are written to, with the settings and the cache."""
+    """The stores that documents are written to, with the settings."""
 
     @property
     def settings(self) -> Settings:
         """The settings."""
-
-    @property
-    def cache(self) -> ResilientCache:
-        """The cache, whose write generation an import advances."""
 
 
 def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> ImportJob:
