@@ -144,10 +144,8 @@ class InProcess:
         from braid.api.schemas import WriteSummary
         from braid.ingestion.writing import require_written
 
-        report = require_written(
-            self._with_models().write(request.model_copy(update={"tenant_id": tenant or DEFAULT_TENANT}))
-        )
-        return WriteSummary(**{name: getattr(report, name) for name in WriteSummary.model_fields})
+        given = request.model_copy(update={"tenant_id": tenant or DEFAULT_TENANT})
+        return WriteSummary.taken_from(require_written(self._with_models().write(given)))
 
     def add_documents(self, tenant: str | None, path: Path) -> Added:
         """Ingest a file or folder of documents."""

@@ -154,13 +154,12 @@ class Progress(Frozen):
     @classmethod
     def of(cls, job: ReembeddingJob) -> Progress:
         """Return the progress of a job."""
-        same = ("run", "kind", "status", "phase", "total", "written", "lost", "check", "message")
-        return cls(
+        return cls.taken_from(
+            job,
             job=job.name,
             set_aside=len(job.set_aside),
             per_s=None if job.rate is None else round(job.rate, 2),
             eta_s=None if job.eta_s is None else round(job.eta_s, 1),
-            **{name: getattr(job, name) for name in same},
         )
 
 

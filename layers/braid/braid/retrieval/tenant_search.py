@@ -198,6 +198,8 @@ class TenantQuestions:
             Only these relationship types; none means any.
         depth
             Most hops, 1 to 3.
+        limit
+            Most entities returned, 1 to 200.
         trusted_only
             Whether entities and edges that are not trusted are neither walked nor returned.
         """
@@ -281,25 +283,15 @@ def related_request(
     fan_out: int = 200,
     trusted_only: bool = False,
 ) -> ExpandRequest:
-    """Return the request of a walk to the entities related to one, nearest first, with or without records.
+    """Return the request of a walk to the entities related to one; parameters as of :meth:`TenantQuestions.related`.
 
     Raises InvalidRequest if an argument is out of its bounds, or ``entity`` has no ``links`` and can be no id; the
     argument is named.
 
     Parameters
     ----------
-    entity
-        Id of the entity, or its name where ``links`` resolve it.
     links
-        Entities that have this name; with none, ``entity`` is an id.
-    types
-        Only these relationship types; none means any.
-    depth
-        Most hops, 1 to 3.
-    limit
-        Most entities returned, 1 to 200.
-    trusted_only
-        Whether entities and edges that are not trusted are neither walked nor returned.
+        Entities that have the name ``entity``; with none, it is an id.
     """
     if limit > MAX_RELATED:
         raise InvalidRequest(f"limit: {limit} is more than {MAX_RELATED}", field="limit")
