@@ -116,7 +116,7 @@ class Entity(Frozen):
         if sent_bytes(self) <= MAX_RECORD_BYTES:
             return self
         shorter = {"content": beginning(self.content, MAX_RECORDS_BYTES // 2), "aliases": (), "metadata": {}}
-        return self.model_copy(update={**shorter, "shortened": True})
+        return self.altered(**shorter, shortened=True)
 
 
 class EntitySummary(Frozen):
@@ -322,7 +322,7 @@ class RecordSummary(NewRecord):
     def stub(self) -> Self:
         """Return the record without its long fields."""
         left_out = {"content": "", "aliases": (), "metadata": {}, "supersedes": (), "shortened": True}
-        return self.model_copy(update=left_out)
+        return self.altered(**left_out)
 
     @classmethod
     def of(cls, record: Record) -> Self:

@@ -144,7 +144,7 @@ class InProcess:
         from braid.api.schemas import WriteSummary
         from braid.ingestion.writing import require_written
 
-        given = request.model_copy(update={"tenant_id": tenant or DEFAULT_TENANT})
+        given = request.altered(tenant_id=tenant or DEFAULT_TENANT)
         return WriteSummary.taken_from(require_written(self._with_models().write(given)))
 
     def add_documents(self, tenant: str | None, path: Path) -> Added:

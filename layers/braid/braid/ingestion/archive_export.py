@@ -154,7 +154,7 @@ def _export(
 
     def keep(changes: Mapping[str, object], parts: Iterable[Part] = ()) -> None:
         nonlocal manifest
-        manifest = manifest.model_copy(update={**changes, "parts": (*manifest.parts, *parts)})
+        manifest = manifest.altered(**changes, parts=(*manifest.parts, *parts))
         _replace_file(folder / MANIFEST, manifest.model_dump_json(indent=1).encode())
         if on_progress:
             counts = manifest.counts()

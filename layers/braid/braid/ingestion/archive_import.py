@@ -212,7 +212,7 @@ class _Import:
         current = self.store.schemas.current(self.tenant_id)
         for schema in sorted(self.manifest.schemas, key=lambda schema: schema.version):
             if schema.version > current:
-                self.store.schemas.register(schema.model_copy(update={"tenant_id": self.tenant_id}))
+                self.store.schemas.register(schema.altered(tenant_id=self.tenant_id))
 
     def write(self, kind: PartKind, items: Sequence[Item]) -> None:
         """Write a page's items, in one transaction; records are embedded first where the archive lacks vectors."""
@@ -253,14 +253,14 @@ class _Import:
                 made[record.id].append(vector)
                 lacking.add(record.id)
         self.embedded += len(lacking)
-        return [record.model_copy(update={"embeddings": tuple(made[record.id])}) for record in new]
+        return [record.altered(embeddings=tuple(made[record.id])) for record in new]
 
     def _served(self, record: Record) -> Record:
         """Return a record without vectors of spaces not configured here, nor supplied ones if these are not allowed."""
         refused = () if self.store.allow_supplied_vectors else record.supplied_spaces
         kept = tuple(each for each in record.embeddings if each.space not in refused and self._is_configured(each))
         supplied = tuple(space for space in record.supplied_spaces if space in {each.space for each in kept})
-        return record.model_copy(update={"embeddings": kept, "supplied_spaces": supplied})
+        return record.altered(embeddings=kept, supplied_spaces=supplied)
 
     def _is_configured(self, embedding: Embedding) -> bool:
         model = self.store.spaces.get(embedding.space)

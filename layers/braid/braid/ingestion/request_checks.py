@@ -205,8 +205,7 @@ def _as_trusted_as_evidence(
     trust = {name: one.trusted for name, one in written.items()}
     trust |= {name: record.trusted for name, record in records.items()}
     return [
-        edge if trust.get(edge.evidence or "", True) else edge.model_copy(update={"trusted": False})
-        for edge in request.relationships
+        edge if trust.get(edge.evidence or "", True) else edge.altered(trusted=False) for edge in request.relationships
     ]
 
 
@@ -249,7 +248,7 @@ def _without_types_over_limit(records: Sequence[Record], given: Given, store: Wr
     named: list[Record | Vertex] = [*given.records.values(), *given.vertices.values()]
     kinds = Types(known | {one.entity_type for one in named if one.entity_type})
     return [
-        one if one.entity_type is None or kinds.admit(one.entity_type) else one.model_copy(update={"entity_type": None})
+        one if one.entity_type is None or kinds.admit(one.entity_type) else one.altered(entity_type=None)
         for one in records
     ]
 

@@ -129,7 +129,7 @@ def write(
     """
     if store.graph_source is GraphSource.FOUND:
         left_out = {"vertices": (), "relationships": (), "places": request.places.records_only()}
-        request = request.model_copy(update=left_out)
+        request = request.altered(**left_out)
     tenant_id, vectors = request.tenant_id, ahead or RecordVectors(store, threads)
     mark = refuse_while_deleted(tenant_id, store.cache)
     prepare = partial(_prepare, request, store, vectors, batch)

@@ -89,7 +89,7 @@ class ReembeddedRecord(Frozen):
 
 def without_vectors(record: Record) -> Record:
     """Return a record without its vectors and the list of spaces whose vectors were supplied."""
-    return record.model_copy(update={"embeddings": (), "supplied_spaces": ()})
+    return record.altered(embeddings=(), supplied_spaces=())
 
 
 def merged(stored: Iterable[Embedding], new: Sequence[Embedding]) -> tuple[Embedding, ...]:

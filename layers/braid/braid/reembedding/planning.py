@@ -88,7 +88,7 @@ def plan(
     )
     # The numbers of a finished job of this name continue, so that workers still on that one stop.
     before = {"run": job.run + 1, "revision": job.revision} if job else {}
-    return save(services.jobs, started.model_copy(update=before), now=now, total=_total(services, started))
+    return save(services.jobs, started.altered(**before), now=now, total=_total(services, started))
 
 
 def _served(services: Services) -> set[str | None]:

@@ -59,7 +59,7 @@ def _list(services: Services, job: ReembeddingJob, step: Step, *, step_s: float)
     if job.phase not in PAGED:
         return Progress.of(job)
     listed = list_pages(services, job, most=services.limits.pages, seconds=step_s)
-    return Progress.of(job).model_copy(update={"listed": listed})
+    return Progress.of(job).altered(listed=listed)
 
 
 def _embed(services: Services, job: ReembeddingJob, page: IdRange) -> Progress:

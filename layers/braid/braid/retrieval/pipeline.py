@@ -253,7 +253,7 @@ class _Run:
             if type(error).__name__ in REFUSED_BY_FUSE:
                 raise
             self.lost["rerank"] = Lost(error=type(error).__name__, cause=str(error))
-            second = request.model_copy(update={"without_rerank": True, "lost": self.lost})
+            second = request.altered(without_rerank=True, lost=self.lost)
         try:
             return _retrying("fuse_rerank", self.stages.fuse_rerank, second)
         except Exception as error:

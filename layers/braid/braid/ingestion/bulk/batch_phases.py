@@ -82,7 +82,7 @@ def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], finge
     """
     if phase is Phase.ITEMS:
         places = Places(records=request.places.records, vertices=request.places.vertices)
-        return request.model_copy(update={"relationships": (), "places": places, "supersede_later": True})
+        return request.altered(relationships=(), places=places, supersede_later=True)
     chosen = [(place, edge) for place, edge in _edges(request, phase) if place not in refused]
     superseding = _superseding(request, refused, fingerprints) if phase is Phase.LINKS else []
     return WriteRequest(
@@ -136,7 +136,7 @@ def _superseding(request: WriteRequest, refused: Collection[str], fingerprints: 
             if not contains(fingerprints, fingerprint_of(_STATED, _link(record.id, old)))
         )
         if left and place not in refused:
-            found.append((place, record.model_copy(update={"supersedes": left})))
+            found.append((place, record.altered(supersedes=left)))
     return found
 
 

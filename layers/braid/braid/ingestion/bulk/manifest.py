@@ -94,7 +94,7 @@ def put_ranges(job: ImportJob, ranges: Iterable[BatchRange], objects: ObjectStor
     for number, page in enumerate(batches(ranges, PAGE_BATCHES)):
         _put_page(job, number, page, objects)
         count, lines = count + len(page), lines + sum(one.lines for one in page)
-    return job.model_copy(update={"lines": lines, "batches": count})
+    return job.altered(lines=lines, batches=count)
 
 
 def pages(job: ImportJob) -> int:
@@ -130,7 +130,7 @@ def _page_key(job: ImportJob, page: int) -> str:
 def put_fingerprints(job: ImportJob, fingerprints: bytes, objects: ObjectStore) -> ImportJob:
     """Store the sorted fingerprints of a job's edges; return the job with their object."""
     stored = objects.put(job.tenant_id, f"{folder(job)}/pages/fingerprints", fingerprints)
-    return job.model_copy(update={"fingerprints": stored})
+    return job.altered(fingerprints=stored)
 
 
 def fingerprints(job: ImportJob, objects: ObjectStore) -> bytes:

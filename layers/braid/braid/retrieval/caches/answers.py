@@ -152,13 +152,11 @@ class AnswerCache(_GenerationCache):
 
         def refresh(kept: Answer) -> Answer:
             took_ms = watch.ms()
-            return refreshed(kept, query.ranking, self._now()).model_copy(
-                update={
-                    "trace_id": str(uuid.uuid4()),
-                    "latency_ms": {"cache": took_ms, "total": took_ms},
-                    "cached": True,
-                    "rerank_cost_usd": 0.0,
-                }
+            return refreshed(kept, query.ranking, self._now()).altered(
+                trace_id=str(uuid.uuid4()),
+                latency_ms={"cache": took_ms, "total": took_ms},
+                cached=True,
+                rerank_cost_usd=0.0,
             )
 
         return self._kept_or_made(
@@ -186,7 +184,7 @@ class ContextCache(_GenerationCache):
 
         def refresh(kept: Retrieved) -> Retrieved:
             answer = refreshed(kept.answer, ranking, self._now()) if kept.answer else None
-            return kept.model_copy(update={"answer": answer})
+            return kept.altered(answer=answer)
 
         return self._kept_or_made(
             tenant_id,

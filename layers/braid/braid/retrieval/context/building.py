@@ -224,11 +224,8 @@ def measures(built: Context) -> dict[str, int | float]:
 
 def _retrieve(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> Retrieved:
     """Return the cached retrieval of an equal request, or retrieve anew."""
-    asked = request.model_copy(
-        update={
-            "semantic": request.semantic and limits.semantic,
-            "episodic": request.episodic and limits.episodic,
-        }
+    asked = request.altered(
+        semantic=request.semantic and limits.semantic, episodic=request.episodic and limits.episodic
     )
     before = memory.context_cache
     anew = partial(_ask, asked, memory, limits, now)
@@ -274,7 +271,7 @@ def _with_known_kinds(request: ContextRequest, memory: Memory) -> ContextRequest
     of = partial(memory.index.field_kinds, request.tenant_id, fields, trusted_only=not request.untrusted)
     kinds = _attempt("the fields' kinds", of) if fields else {}
     try:
-        return request.model_copy(update={"metadata": typed(request.metadata, kinds or {})})
+        return request.altered(metadata=typed(request.metadata, kinds or {}))
     except InvalidRequest as error:
         raise InvalidRequest(str(error).removeprefix("filters."), field="metadata") from None
 

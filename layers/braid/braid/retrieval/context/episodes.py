@@ -225,7 +225,7 @@ def _write(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | 
     if found := too_much(record):
         field = "text" if found.field == "content" else found.field
         raise InvalidRequest(f"{field}: {found.message}", field=field)
-    record = record.model_copy(update={"schema_version": store.schemas.current(record.tenant_id)})
+    record = record.altered(schema_version=store.schemas.current(record.tenant_id))
     if record_id is not None and not record.trusted:
         store.graph.distrust_most_relationships(record.tenant_id, [record.id])
     with store.transaction(record.tenant_id):
@@ -256,5 +256,5 @@ def _in_place_of_stored(record: Record, index: SearchIndex) -> Record:
         if before.trusted and not record.trusted:
             message = f"trusted: {record.id!r} is stored as trusted; write it as any other record to take that back"
             raise InvalidRequest(message, field="trusted")
-        record = record.model_copy(update={"invalid_at": before.invalid_at})
+        record = record.altered(invalid_at=before.invalid_at)
     return record

@@ -215,7 +215,7 @@ def _explained(request: FuseRequest, groups: Sequence[FactGroup]) -> Plan:
         reasons.append(NONE_WITHOUT)
     if query.filters.metadata and not (found or narrowed):
         reasons.append(NOTHING_PASSES)
-    return plan.model_copy(update={"reasons": (*plan.reasons, *reasons)}) if reasons else plan
+    return plan.altered(reasons=(*plan.reasons, *reasons)) if reasons else plan
 
 
 def _require_a_store(request: FuseRequest) -> None:
@@ -257,11 +257,11 @@ def within_filters(request: FuseRequest, index: SearchIndex, now: datetime) -> F
     except StoreError:
         return request
     passing = {
-        name: part.model_copy(update={"hits": tuple(hit for hit in part.hits if hit.id not in excluded)})
+        name: part.altered(hits=tuple(hit for hit in part.hits if hit.id not in excluded))
         for name, part in (("linked", request.linked), ("expanded", request.expanded))
         if part
     }
-    return request.model_copy(update=passing)
+    return request.altered(**passing)
 
 
 def fuse_strands(request: FuseRequest, strands: Strands, parameters: FusionParameters) -> Fused:
@@ -350,7 +350,7 @@ def hits_by_strand(request: FuseRequest) -> Strands:
 def _inside(hits: Sequence[Hit], allowed: set[str]) -> list[Hit]:
     """Return the hits whose ids are allowed, ranked anew."""
     kept = [hit for hit in hits if hit.id in allowed]
-    return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(kept, start=1)]
+    return [hit.altered(rank=rank) for rank, hit in enumerate(kept, start=1)]
 
 
 def unknown_entity(request: FuseRequest) -> str | None:
@@ -471,7 +471,7 @@ def make_results(
         results=len(shown),
     )
     results = [
-        item.model_copy(update={"rank": rank})
+        item.altered(rank=rank)
         if isinstance(item, Result)
         else result_of(
             item,
