@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from braid.errors import InvalidRequest
+from braid.errors import InvalidRequest, as_invalid_request
 from braid.models import Question, RecordId
 from braid.ports.ingestion import MissingEnds
 
@@ -297,10 +297,8 @@ class Braid:
             raise InvalidRequest("ids: must be an id, or an iterable of ids", field="ids") from error
         removed = 0
         while page := list(islice(given, _IDS_AT_ONCE)):
-            try:
+            with as_invalid_request({str(at): "ids" for at in range(len(page))}):
                 checked = _IDS.validate_python(page)
-            except ValidationError as error:
-                raise InvalidRequest.from_validation(error, {str(at): "ids" for at in range(len(page))}) from error
             report = self._backend.delete(self._tenant, checked)
             removed += report.records + report.entities
         return removed
@@ -338,10 +336,8 @@ class Braid:
         """
         from braid.client.results import Results
 
-        try:
+        with as_invalid_request({"text": "question"}, Question.model_fields):
             asked = question if isinstance(question, Question) else Question(text=question, **fields)
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error, {"text": "question"}, Question.model_fields) from error
         return Results(asked.text, self._backend.answer(self._tenant, asked))
 
     def context(
@@ -363,10 +359,8 @@ class Braid:
         """
         from braid.retrieval.context.message_selection import ContextQuestion
 
-        try:
+        with as_invalid_request({"query": "question"}, ContextQuestion.model_fields):
             asked = ContextQuestion(query=question, messages=_messages(messages), **fields)
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error, {"query": "question"}, ContextQuestion.model_fields) from error
         return self._backend.context(self._tenant, asked)
 
     def related(
@@ -409,10 +403,8 @@ class Braid:
             "as_of": as_of,
             "trusted_only": trusted_only,
         }
-        try:
+        with as_invalid_request():
             asked = RelatedQuestion.model_validate({"entity": entity, **fields})
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error) from error
         return self._backend.related(self._tenant, **dict(asked))
 
     def facts(self, /, entity: str, **how: Unpack[RelatedFields]) -> list[Fact]:
@@ -440,10 +432,8 @@ class Braid:
 
 def _checked_id(given: str, argument: str) -> str:
     """Check an id and return it. Raises InvalidRequest, which names the argument, if it can be none."""
-    try:
+    with as_invalid_request({"request": argument}):
         return _ID.validate_python(given)
-    except ValidationError as error:
-        raise InvalidRequest.from_validation(error, {"request": argument}) from error
 
 
 def _messages(given: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:

@@ -25,7 +25,7 @@ from braid.api.schemas import (
 )
 from braid.client.api_errors import ApiError, RefusedFields, error_of_answer, unreachable
 from braid.client.bounded_responses import MAX_READ_BYTES, AnswerUnbounded, bounded_pool
-from braid.errors import InvalidRequest
+from braid.errors import as_invalid_request
 from braid.ingestion.deleting import DeleteReport
 from braid.ingestion.inline_writes import MAX_INLINE
 from braid.models import Answer, Frozen, NewRecord, NewRelationship, NewVertex
@@ -122,10 +122,8 @@ class Deployed:
 
     def graph_query(self, tenant: str | None, question: Mapping[str, Any]) -> GraphResult:
         """Run a graph query."""
-        try:
+        with as_invalid_request(known=GraphRequest.model_fields):
             asked = GraphRequest.model_validate(question)
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error, known=GraphRequest.model_fields) from error
         return self._post(tenant, "/graph/query", asked, GraphResult)
 
     def read(self, tenant: str | None, ids: Sequence[str]) -> Sequence[RecordSummary]:

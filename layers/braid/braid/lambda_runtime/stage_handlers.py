@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-from aws_lambda_powertools.utilities.parser import ValidationError, parse
+from aws_lambda_powertools.utilities.parser import parse
 from opentelemetry.trace import SpanKind
 
-from braid.errors import BraidError, InvalidRequest
+from braid.errors import BraidError, InvalidRequest, as_invalid_request
 from braid.models import Answer, Frozen, Plan, Query, Source
 from braid.retrieval.stages import results_and_citations
 from braid.settings import load_settings
@@ -94,7 +94,8 @@ def stage_handler(
         started = time.perf_counter()
         tenant_id = None
         try:
-            parsed = _parse(event, request)
+            with as_invalid_request():
+                parsed = parse(event=event, model=request)
             tenant_id = getattr(parsed, "tenant_id", None)
             result = run(parsed)
             for name, figure in (measure(result) if measure else {}).items():
@@ -255,14 +256,6 @@ def _traced(stage: str, handler: Handler) -> Handler:
             send_recorded()
 
     return traced
-
-
-def _parse(event: dict[str, Any], request: type[Request]) -> Request:
-    try:
-        return parse(event=event, model=request)
-    except ValidationError as error:
-        # Not "from error": pydantic's own text repeats the input, and a printed chain would show it.
-        raise InvalidRequest.from_validation(error) from None
 
 
 def _log_failure(logger: Logger, error: Exception) -> None:

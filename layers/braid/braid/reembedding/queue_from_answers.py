@@ -20,10 +20,10 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from braid.deadline import CircuitBreaker
-from braid.errors import InvalidRequest
+from braid.errors import as_invalid_request
 from braid.models import Frozen, RecordId, TenantId
 from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
 
@@ -84,10 +84,8 @@ class ReembedMessage(_Body):
 
         Raises InvalidRequest if its body does not have the format of :meth:`message`; the error names the field.
         """
-        try:
+        with as_invalid_request():
             asked = _Body.model_validate_json(message.body)
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error) from None
         return cls(tenant_id=message.tenant_id, **asked.model_dump())
 
 

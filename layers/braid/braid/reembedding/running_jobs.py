@@ -9,9 +9,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
-from pydantic import ValidationError, model_validator
+from pydantic import model_validator
 
-from braid.errors import InvalidRequest, StoreError, TakenOver
+from braid.errors import StoreError, TakenOver, as_invalid_request
 from braid.models import Frozen, TenantId
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
@@ -203,10 +203,8 @@ def work_off(text: str, services: Services) -> None:
     Raises InvalidRequest if the message is malformed, and StoreError or ModelError as
     :func:`braid.reembedding.embed_and_write_back.reembed`.
     """
-    try:
+    with as_invalid_request():
         message = QueueMessage.model_validate_json(text)
-    except ValidationError as error:
-        raise InvalidRequest.from_validation(error) from None
     reembed(services, ReembedMessage.read(message))
 
 

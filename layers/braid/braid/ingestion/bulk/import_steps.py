@@ -12,9 +12,7 @@ from __future__ import annotations
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
-from pydantic import ValidationError
-
-from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing
+from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, as_invalid_request
 from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk.batch_phases import (
     distrust_edges_of,
@@ -107,7 +105,7 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
                 lines = uploads.as_lines(tenant_id, path, info, store, lines_key=lines_key)
             except Unreadable as error:
                 lines, refused = uploads.refused(tenant_id, path, info, error, store, lines_key=lines_key)
-        try:
+        with as_invalid_request():
             job = ImportJob(
                 name=task.job,
                 tenant_id=tenant_id,
@@ -116,8 +114,6 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
                 document=None if path is None else key,
                 refused=refused,
             )
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error) from None
         return _split(job, lines, store, batch_lines)
 
 

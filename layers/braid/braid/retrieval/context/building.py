@@ -14,9 +14,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pydantic import ValidationError
-
-from braid.errors import InvalidRequest, StoreError
+from braid.errors import InvalidRequest, StoreError, as_invalid_request
 from braid.models import ContextRole, Filters, Kind, Query, Ranking, earliest
 from braid.models.metadata_filters import typed
 from braid.ranking.scoring import FOREVER
@@ -141,7 +139,7 @@ def build_context(
         Nonce of the keys of the fences around retrieved text, a secret from everyone who writes records; by default
         random. Equal texts have equal keys under equal nonces.
     """
-    try:
+    with as_invalid_request():
         request = ContextRequest(
             query=query,
             tenant_id=tenant_id,
@@ -158,8 +156,6 @@ def build_context(
             as_of=as_of,
             min_score=min_score,
         )
-    except ValidationError as error:
-        raise InvalidRequest.from_validation(error) from None
     return run(request, memory, nonce=nonce)
 
 
