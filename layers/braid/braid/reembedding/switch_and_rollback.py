@@ -138,7 +138,9 @@ def rollback(services: Services, tenant: str | None = None) -> MigrationState:
     job = jobs.read(services.jobs, name)
     was_interrupted = job is not None and job.status is Status.ROLLING_BACK
     serving = services.migration.serving()
-    abandons_move = serving.next is not None and not was_interrupted
+    # Of a tenant's move that was abandoned, records may be left in the shared index, which no alias tells.
+    is_left = tenant is not None and job is not None and job.status is Status.ROLLED_BACK and serving.mirrored is None
+    abandons_move = (serving.next is not None or is_left) and not was_interrupted
     if not abandons_move and not was_interrupted:
         serving.require_previous()
     # Saved first: workers on the move stop, and an interrupted roll-back is known as one.
