@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid import reembedding
 from braid.engines.opensearch.migration import OpenSearchMigration
-from braid.errors import StoreError, TakenOver, TransientStoreError
+from braid.errors import InvalidRequest, StoreError, TakenOver, TransientStoreError
 from braid.ingestion.deleting import delete_records
 from braid.reembedding import Phase, Place, Status
 from braid.reembedding.running_jobs import Step, run_step
@@ -32,7 +32,7 @@ from tests.contract.reembedding import (
     written,
 )
 from tests.deployed_stages import DeployedStages
-from tests.second_profile import shared_with_a_second_profile
+from tests.second_profile import SECOND, shared_with_a_second_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,6 +161,21 @@ class TestDeployed(ReembeddingContract):
         assert in_shared(stages)
         assert reembedding.rollback(services, TENANT).mirrored is None
         assert not in_shared(stages)
+        assert len(records(open_stages())) == KILLED
+
+    def test_the_index_that_a_move_of_all_tenants_makes_for_one_is_removed_and_rolled_back_with_all_others(
+        self, open_stages: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _, services = apart(open_stages, monkeypatch)
+        job = reembedding.plan(services, profile=SECOND)
+        for end in (reembedding.drop_previous, reembedding.rollback):
+            with pytest.raises(InvalidRequest, match="a move of all tenants is open"):
+                end(services, TENANT)
+        assert reembedding.run_to_end(services, job).status is Status.FINISHED
+        for end in (reembedding.drop_previous, reembedding.rollback):
+            with pytest.raises(InvalidRequest, match="minilm is kept"):
+                end(services, TENANT)
+        assert reembedding.rollback(services).active == "minilm"
         assert len(records(open_stages())) == KILLED
 
 
