@@ -178,6 +178,20 @@ class TestDeployed(ReembeddingContract):
         assert reembedding.rollback(services).active == "minilm"
         assert len(records(open_stages())) == KILLED
 
+    def test_what_a_move_of_a_tenant_fills_is_not_dropped_as_the_previous_index(self, open_stages: Open) -> None:
+        stages = filled(open_stages(page=10))
+        services = replace(stages.reembedding, sleep=lambda _seconds: None)
+        job = reembedding.plan(services, tenant=TENANT, move_tenant=Place.OWN)
+        reembedding.work_one_page(services, job.name, job.run)
+        with pytest.raises(InvalidRequest, match="no previous index"):
+            reembedding.drop_previous(services, TENANT)
+        with pytest.raises(InvalidRequest, match="move to the index own is open"):
+            reembedding.plan(services, tenant=TENANT, move_tenant=Place.SHARED)
+        services.moving(TENANT).migration.drop(())  # as by hand
+        job = reembedding.plan(services, tenant=TENANT, move_tenant=Place.OWN)
+        assert reembedding.run_to_end(services, job).status is Status.FINISHED
+        assert len(records(open_stages())) == KILLED
+
 
 def apart(open_stages: Open, monkeypatch: pytest.MonkeyPatch) -> tuple[DemoStages, Services]:
     """Return stages that opened after the tenant was moved to an index of its own, and services that never wait."""

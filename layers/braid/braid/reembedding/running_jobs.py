@@ -18,8 +18,8 @@ from braid.ports.reembedding import JobName, ProfileName
 from braid.reembedding.embed_and_write_back import reembed
 from braid.reembedding.job_pages import PAGED, Done, IdRange, Listed, Position, embed_page, list_pages, settle
 from braid.reembedding.job_services import RunBudget
-from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require_job
-from braid.reembedding.planning import Place, plan
+from braid.reembedding.jobs import Check, JobKind, Phase, Place, ReembeddingJob, Status, change, require_job
+from braid.reembedding.planning import plan
 from braid.reembedding.queue_from_answers import ReembedMessage
 from braid.reembedding.switch_and_rollback import switch, verify
 
