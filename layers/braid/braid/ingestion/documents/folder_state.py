@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from braid.errors import ObjectChanged, ObjectMissing
+from braid.ports.object_store import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -192,7 +193,7 @@ def read_upload(objects: ObjectStore, tenant_id: str, path: str) -> FileState | 
 
 def state_at(objects: ObjectStore, tenant_id: str, key: str) -> FileState:
     """Return the state of one file that is stored under a key. Raises ObjectMissing if there is none."""
-    return _file(b"".join(objects.open(tenant_id, key)))
+    return _file(read_object(objects, tenant_id, key))
 
 
 def put_upload(objects: ObjectStore, tenant_id: str, state: FileState) -> None:
