@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.neptune import element_layout
+from braid.ingestion.bulk import import_steps
+from braid.ingestion.bulk.step_messages import Phase
 from braid.models import GraphSource, RelationshipKey
 from braid.settings import Settings
 
@@ -21,6 +23,7 @@ from tests.contract.long_texts import LongTextsContract
 from tests.contract.shapes import ACME, day, edge, record, vertex
 from tests.contract.supplied_vectors import SuppliedVectorsContract
 from tests.contract.writes import WritesContract, stored, written
+from tests.file_steps import batches, begun, finished, put_lines
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -47,6 +50,32 @@ class TestFoundNames(FoundNamesContract):
     @pytest.fixture
     def graph_source(self) -> GraphSource:
         return GraphSource.BOTH
+
+    def test_batches_of_an_import_that_are_written_at_the_same_moment_take_nothing_from_each_other(
+        self, store: DeployedStages, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(import_steps, "BATCH_LINES", 1)
+        entity = {"entity": {"id": "ada", "name": "Ada Lovelace", "type": "Person"}}
+        ada = {"record": {"id": "ada", "kind": "entity", "content": "She writes of engines."}}
+        put_lines(store, [ada, {"record": {"id": "text", "content": "They met Ada Lovelace."}}, entity])
+        job = begun(store)
+        left, upsert = list(batches(store, job, Phase.ITEMS)), store.graph.upsert
+
+        def meanwhile(*given: Any) -> None:
+            if left:
+                import_steps.batch(left.pop(), store)
+            upsert(*given)
+
+        monkeypatch.setattr(store.graph, "upsert", meanwhile)
+        # Within a process writes of a tenant take turns.
+        monkeypatch.setattr("braid.ingestion.writing.writing_turn", lambda *_: nullcontext())
+        import_steps.batch(left.pop(0), store)
+        for task in (*left, *batches(store, job, Phase.EDGES)):
+            import_steps.batch(task, store)
+        finished(store, job)
+        assert [one.source for one in store.graph.found_mentions(ACME, ["text"])] == ["ada"]
+        vertices = {(one.id, one.name, one.entity_type, one.has_record) for one in store.graph.scan(ACME).vertices}
+        assert vertices == {("ada", "Ada Lovelace", "Person", True), ("text", None, "Document", True)}
 
 
 class TestWrites(WritesContract):

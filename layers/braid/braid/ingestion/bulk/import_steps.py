@@ -23,6 +23,7 @@ from braid.ingestion.bulk.batch_phases import (
     part_of,
     phases_of,
     refused_records,
+    with_entities,
 )
 from braid.ingestion.bulk.fingerprints import Fingerprints
 from braid.ingestion.bulk.step_messages import (
@@ -180,6 +181,8 @@ def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
     fingerprints = manifest.fingerprints(task.job, store.objects) if task.phase in (Phase.EDGES, Phase.LINKS) else b""
     # Again when the texts are embedded: a newer version may have been written whole meanwhile.
     part = part_of(request, task.phase, refused, fingerprints)
+    if task.phase is Phase.EDGES:
+        part = with_entities(part, request, refused, store)
     report = write(part, store, require=lambda: _require_newest(task.job, store))
     errors = (*items.errors, *report.errors) if task.phase is Phase.ITEMS else report.errors
     result = BatchResult(
