@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.neptune import element_layout
+from braid.errors import TenantBeingDeleted
+from braid.ingestion.archive_export import export_tenant
+from braid.ingestion.archive_import import import_tenant
 from braid.ingestion.bulk import import_steps
 from braid.ingestion.bulk.step_messages import Phase
+from braid.ingestion.tenant_deletion import delete_tenant
 from braid.models import GraphSource, RelationshipKey
 from braid.settings import Settings
 
-from tests.contract.archive import ArchiveContract
+from tests.contract.archive import ArchiveContract, fill
 from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.files import FilesContract
@@ -118,6 +122,30 @@ class TestArchives(ArchiveContract):
         stages = DemoStages(Settings(home=tmp_path / "other"))
         yield lambda: stages
         stages.close()
+
+    @pytest.mark.parametrize("place", ["index", "graph"])
+    @pytest.mark.parametrize("before", [True, False])
+    def test_of_what_is_imported_nothing_comes_back_after_its_tenant_was_deleted_meanwhile(
+        self, store: DeployedStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, before: bool
+    ) -> None:
+        fill(store)
+        export_tenant(ACME, store, tmp_path / "archive")
+        delete_tenant(ACME, store)
+        changed, left = getattr(store, place), [ACME]
+        upsert = changed.upsert
+
+        def meanwhile(*given: Any) -> None:
+            if left and before:
+                delete_tenant(left.pop(), store)
+            upsert(*given)
+            if left:
+                delete_tenant(left.pop(), store)
+
+        monkeypatch.setattr(changed, "upsert", meanwhile)
+        with pytest.raises(TenantBeingDeleted):
+            import_tenant(tmp_path / "archive", store)
+        assert not left
+        assert store.index.scan(ACME).records == store.graph.scan(ACME).vertices == ()
 
 
 class TestTwoAtOnce:

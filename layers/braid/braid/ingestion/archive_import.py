@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from braid.errors import DatasetError
 from braid.ingestion.archive_export import MANIFEST, PAGE, PartKind, verify
 from braid.ingestion.bulk.fingerprints import Fingerprints, contains, fingerprint_of
+from braid.ingestion.deleting import delete_records
 from braid.ingestion.item_refusals import (
     OWN_ENTITY_TYPES,
     OWN_RELATIONSHIP_TYPES,
@@ -21,7 +22,7 @@ from braid.ingestion.item_refusals import (
 )
 from braid.ingestion.regular_files import open_regular
 from braid.models import Frozen, Record, Relationship, Vertex
-from braid.ports.deletion_marks import refuse_while_deleted
+from braid.ports.deletion_marks import refuse_if_deleted_since, refuse_while_deleted, undone, was_deleted_since
 from braid.ports.knowledge_graph import GraphTypes
 from braid.strict_json import NotJson, read_json
 from braid.understanding.encoder_windows import embed
@@ -119,6 +120,7 @@ class _Import:
         """Sums of the items' hashes."""
         self.counts = dict.fromkeys(PartKind, 0)
         self.left_out = 0
+        self._mark = refuse_while_deleted(tenant_id, store.cache)
         self._places: list[str] = []
         """File and line of each item of the current page."""
         self._ids = Fingerprints()
@@ -223,17 +225,25 @@ class _Import:
                 self.store.schemas.register(schema.model_copy(update={"tenant_id": self.tenant_id}))
 
     def write(self, kind: PartKind, items: Sequence[Item]) -> None:
-        """Write a page's items, in one transaction; records are embedded first where the archive lacks vectors."""
+        """Write a page's items, in one transaction; records are embedded first where the archive lacks vectors.
+
+        Raises TenantBeingDeleted if the tenant is being deleted, or where stores do not commit together was deleted
+        since the import began; the page is not kept then.
+        """
         records = self._new([item for item in items if isinstance(item, Record)])
         vertices = [item for item in items if isinstance(item, Vertex)]
         edges = self._whole([item for item in items if isinstance(item, Relationship)])
         if records or vertices or edges:
             with self.store.transaction(self.tenant_id):
-                refuse_while_deleted(self.tenant_id, self.store.cache)
+                refuse_if_deleted_since(self.tenant_id, self.store.cache, self._mark)
                 if kind is PartKind.RECORDS:
                     self.store.index.upsert(records)
                 else:
                     self.store.graph.upsert(vertices, edges)
+            if was_deleted_since(self.tenant_id, self.store.cache, self._mark):
+                ids = [record.id for record in records] + [vertex.id for vertex in vertices]
+                delete_records(self.tenant_id, ids, self.store)
+                raise undone(self.tenant_id)
 
     def _new(self, records: Sequence[Record]) -> list[Record]:
         """Return the records that are new or changed, each with a vector of every served model."""
