@@ -147,6 +147,12 @@ class TestArchives(ArchiveContract):
         assert not left
         assert store.index.scan(ACME).records == store.graph.scan(ACME).vertices == ()
 
+    def test_an_export_that_cannot_know_whether_the_tenant_was_written_to_says_that_it_may_have_been(
+        self, store: DeployedStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(store.cache, "generation", lambda _tenant_id: None)
+        assert export_tenant(ACME, store, tmp_path / "archive").changed
+
 
 class TestTwoAtOnce:
     """What another process writes or removes between what a write reads and what it writes."""
