@@ -257,6 +257,8 @@ class ResilientCache:
                 earlier = self._cache.count(tenant_id, key, amount, window_s, ago=1) if spans_windows else 0
                 amount = 1
                 taken = self._cache.count(tenant_id, key, amount, window_s)
+                # Read again: a slot counted in a window that began meanwhile would not be given back there.
+                window = clock() // window_s
                 free, maybe_counted = taken + max(earlier, 0) <= limit, True
             except StoreError as error:
                 self._rest(error)
