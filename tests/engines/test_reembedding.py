@@ -163,6 +163,27 @@ class TestDeployed(ReembeddingContract):
         assert not in_shared(stages)
         assert len(records(open_stages())) == KILLED
 
+    def test_a_drop_that_a_roll_back_came_too_late_for_is_completed(
+        self, open_stages: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("braid.engines.opensearch.migration.time.sleep", lambda _seconds: None)
+        stages = filled(open_stages(page=10))
+        services = replace(stages.reembedding, sleep=lambda _seconds: None)
+        reembedding.run_to_end(services, reembedding.plan(services, tenant=TENANT, move_tenant=Place.OWN))
+
+        def overtaken(own: OpenSearchMigration) -> None:
+            patch.setattr(OpenSearchMigration, "_empty_shared", throttled)
+            own.drop(())
+
+        with monkeypatch.context() as patch:
+            patch.setattr(OpenSearchMigration, "rollback", overtaken)
+            with pytest.raises(StoreError):
+                reembedding.rollback(services, TENANT)
+        assert in_shared(stages)
+        assert reembedding.drop_previous(services, TENANT).mirrored is None
+        assert not in_shared(stages)
+        assert len(records(open_stages())) == KILLED
+
     def test_the_index_that_a_move_of_all_tenants_makes_for_one_is_removed_and_rolled_back_with_all_others(
         self, open_stages: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:

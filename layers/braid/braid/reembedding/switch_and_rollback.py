@@ -168,7 +168,7 @@ def drop_previous(services: Services, tenant: str | None = None) -> MigrationSta
     if tenant is None or serving.next is not None:
         serving.require_previous()
     job = jobs.read(services.jobs, move_job(tenant))
-    if job is not None and job.status is Status.ROLLING_BACK:
+    if serving.previous is not None and job is not None and job.status is Status.ROLLING_BACK:
         raise InvalidRequest("rollback: a roll-back is under way; finish it by rolling back again", field="rollback")
     return _drop(services)
 
