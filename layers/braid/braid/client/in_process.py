@@ -5,6 +5,7 @@ Modules that only some calls need are imported by these calls: a process that on
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from typing import TYPE_CHECKING
@@ -53,6 +54,7 @@ class InProcess:
         self._has_models = False
         self._warned = False
         self._closed = False
+        self._process = os.getpid()
 
     def __repr__(self) -> str:
         """Return the store's folder or the address of OpenSearch, quoted."""
@@ -61,16 +63,28 @@ class InProcess:
 
     @property
     def application(self) -> Application:
-        """The application, opened by the first call. Raises StoreError after :meth:`close`."""
+        """The application, opened by the first call. Raises StoreError after :meth:`close`, and in a forked process.
+
+        A fork has the models without their threads, and the store without its locks.
+        """
+        self._refuse_if_forked()
         with self._opening:
             if self._closed:
                 raise StoreError(f"{self!r} was closed; open another Braid")
             if self._opened is None:
-                self._opened = Application(self._settings)
+                self._opened, self._process = Application(self._settings), os.getpid()
             return self._opened
+
+    def _is_forked(self) -> bool:
+        return self._opened is not None and self._process != os.getpid()
+
+    def _refuse_if_forked(self) -> None:
+        if self._is_forked():
+            raise StoreError(f"{self!r} was opened before this process was forked; open another Braid in this one")
 
     def _with_models(self) -> Application:
         """Return the application, after making missing models. Raises ModelError if one cannot be made."""
+        self._refuse_if_forked()
         with self._opening:
             if not self._has_models:
                 self.application.make_models()
@@ -78,9 +92,9 @@ class InProcess:
             return self.application
 
     def close(self) -> None:
-        """Close the application, if one is open."""
+        """Close the application, if one is open; in a forked process it stays open for the one that opened it."""
         self._closed = True
-        if self._opened is not None:
+        if self._opened is not None and not self._is_forked():
             self._opened.close()
 
     def _questions(self, tenant: str | None) -> TenantQuestions:
@@ -95,6 +109,7 @@ class InProcess:
 
     def _try_models(self) -> None:
         """Make missing models; on failure warn once, and do not try again for questions."""
+        self._refuse_if_forked()
         with self._opening:
             if self._warned:
                 return

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, fields
 from functools import partial
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from pydantic import ValidationError
 
 from braid.errors import InvalidRequest, StoreError
+from braid.kept_threads import KeptThreads
 from braid.models import ContextRole, Filters, Kind, Query, Ranking, earliest
 from braid.models.metadata_filters import typed
 from braid.ranking.scoring import FOREVER
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 SEMANTIC_KINDS = tuple(kind for kind in Kind if kind not in EPISODES)
 """Kinds of the semantic source: all but episodes, which have a source of their own."""
 _LOG = logging.getLogger(__name__)
-_POOL = ThreadPoolExecutor(64, thread_name_prefix="braid-context")
+_POOL = KeptThreads(64, "braid-context")
 """Threads that search episodes while records are searched."""
 _T = TypeVar("_T")
 
