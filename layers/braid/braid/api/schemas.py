@@ -38,7 +38,7 @@ from braid.models import (
     Timestamp,
     Weights,
 )
-from braid.models.enums_and_scalars import AskedTime, MetadataValue
+from braid.models.enums_and_scalars import AskedTime, MetadataValue, on_one_line
 from braid.models.metadata_filters import Conditions
 from braid.ports.graph_query import GraphQuestion
 from braid.ports.ingestion import Import, ImportAsked, ImportName, ImportStatus, MissingEnds
@@ -149,7 +149,7 @@ class Related(Frozen):
 
     def __repr__(self) -> str:
         """Return a line for each: score, path and id."""
-        lines = [f"{hit.score:.2f} · {hit.path} · [{hit.id}]" for hit in self.hits]
+        lines = [on_one_line(f"{hit.score:.2f} · {hit.path} · [{hit.id}]") for hit in self.hits]
         return "\n".join([*lines, *(["(and more)"] if self.truncated else [])]) or "(nothing related)"
 
     __str__ = __repr__
