@@ -328,8 +328,11 @@ class Application(OpenedModels):
 
         return IngestFunction.connect(self.settings)
 
-    def write(self, request: WriteRequest) -> WriteReport:
-        """Check and write: by the deployed ingest function if the settings name one, else in this process."""
+    def write(self, request: WriteRequest, *, require: Callable[[], None] | None = None) -> WriteReport:
+        """Check and write: by the deployed ingest function if the settings name one, else in this process.
+
+        ``require`` is as in :func:`braid.ingestion.writing.write`; the ingest function takes none.
+        """
         if self.settings.engine is EngineKind.AWS and self.settings.ingest_function:
             return self._ingest_function.write(request)
         from braid.ingestion import writing
@@ -340,7 +343,7 @@ class Application(OpenedModels):
             {names.OPERATION: names.WRITE, names.TENANT: request.tenant_id, names.RECORDS: len(request.records)},
             duration=names.OPERATION_DURATION,
         ):
-            return writing.write(request, self)
+            return writing.write(request, self, require=require or writing.nothing)
 
     @opened_once
     def imports(self) -> Imports:

@@ -37,7 +37,7 @@ from braid.telemetry import names
 from braid.telemetry.recording import operation, trace_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from braid.api.schemas import RecordSummary
@@ -159,6 +159,15 @@ class Deployed:
             return self._post(tenant, "/records", writes, WriteSummary)
         except RefusedFields as error:
             raise error.at(request) from error
+
+    def update(
+        self,
+        tenant: str | None,
+        id: str,  # noqa: A002 - a record's
+        change: Callable[[RecordSummary | None], WriteRequest],
+    ) -> WriteSummary:
+        """Write what a function makes of the record with an id; of two updates at once the last wins."""
+        return self.write(tenant, change(next(iter(self.read(tenant, (id,))), None)))
 
     def add_documents(self, tenant: str | None, path: Path) -> Added:
         """Post a file, or each file of a folder, and wait until all are imported."""

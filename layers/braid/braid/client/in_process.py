@@ -8,16 +8,17 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from braid.app import Application
-from braid.errors import ModelError, StoreError
+from braid.errors import ModelError, StoreError, TransientStoreError
 from braid.models import Query
 from braid.ports.keys import pages
 from braid.settings import DEFAULT_TENANT, EngineKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 _PAGE = 100
+_UPDATES = 100
+"""Most times that an update is tried while others change its record."""
+
+
+class _ChangedMeanwhile(Exception):
+    """A record was changed between reading and writing it."""
 
 
 class InProcess:
@@ -154,15 +161,35 @@ class InProcess:
         for page in pages(self.application.index.scan, tenant, limit=_PAGE):
             yield from (RecordSummary.of(record) for record in page.records if record.tenant_id == tenant)
 
-    def write(self, tenant: str | None, request: WriteRequest) -> WriteSummary:
-        """Write all items of a request, or none if one is invalid."""
+    def write(
+        self, tenant: str | None, request: WriteRequest, *, require: Callable[[], None] | None = None
+    ) -> WriteSummary:
+        """Write all items of a request, or none if one is invalid; ``require`` as in a write."""
         from braid.api.schemas import WriteSummary
         from braid.ingestion.writing import require_written
 
-        report = require_written(
-            self._with_models().write(request.model_copy(update={"tenant_id": tenant or DEFAULT_TENANT}))
-        )
+        asked = request.model_copy(update={"tenant_id": tenant or DEFAULT_TENANT})
+        report = require_written(self._with_models().write(asked, require=require))
         return WriteSummary(**{name: getattr(report, name) for name in WriteSummary.model_fields})
+
+    def update(
+        self,
+        tenant: str | None,
+        id: str,  # noqa: A002 - a record's
+        change: Callable[[RecordSummary | None], WriteRequest],
+    ) -> WriteSummary:
+        """Write what a function makes of the record with an id, again if that has changed before it was written."""
+        for _ in range(_UPDATES):
+            stored = self.read(tenant, (id,))
+
+            def require(read: Sequence[RecordSummary] = stored) -> None:
+                if self.read(tenant, (id,)) != read:
+                    raise _ChangedMeanwhile
+
+            request = change(next(iter(stored), None))
+            with suppress(_ChangedMeanwhile):
+                return self.write(tenant, request, require=require)
+        raise TransientStoreError(f"{id!r} is being changed by others all the time; try again")
 
     def add_documents(self, tenant: str | None, path: Path) -> Added:
         """Ingest a file or folder of documents."""

@@ -78,7 +78,7 @@ class _Version(NamedTuple):
     """Ids of the models that embed records: a move to others begins no generation of a tenant without records."""
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """Require nothing more of a write."""
 
 
@@ -90,7 +90,7 @@ def write(
     batch: int = BATCH,
     on_progress: Callable[[int, int], None] | None = None,
     ahead: RecordVectors | None = None,
-    require: Callable[[], None] = _nothing,
+    require: Callable[[], None] = nothing,
 ) -> WriteReport:
     """Validate and write; once it returns, the items that it counts are durable and older cached answers are invalid.
 
