@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from braid.errors import DatasetError
 from braid.ingestion.archive_export import MANIFEST, PAGE, PartKind, verify
 from braid.ingestion.bulk.fingerprints import Fingerprints, contains, fingerprint_of
+from braid.ingestion.entities_found_in_texts import delete_mentions
 from braid.ingestion.item_refusals import (
     OWN_ENTITY_TYPES,
     OWN_RELATIONSHIP_TYPES,
@@ -121,6 +122,8 @@ class _Import:
         self.left_out = 0
         self._places: list[str] = []
         """File and line of each item of the current page."""
+        self._replaced: list[str] = []
+        """Ids of the current page's records that are stored otherwise."""
         self._ids = Fingerprints()
         self._vertices = b""
         """The sorted fingerprints of the archive's vertices."""
@@ -231,9 +234,18 @@ class _Import:
             with self.store.transaction(self.tenant_id):
                 refuse_while_deleted(self.tenant_id, self.store.cache)
                 if kind is PartKind.RECORDS:
+                    self._delete_mentions()
                     self.store.index.upsert(records)
                 else:
                     self.store.graph.upsert(vertices, edges)
+
+    def _delete_mentions(self) -> None:
+        """Delete what was found in the texts that the page replaces; the archive has what was found in its own."""
+        graph = self.store.graph
+        mentions = graph.found_mentions(self.tenant_id, self._replaced) if self._replaced else []
+        if mentions:
+            delete_mentions(self.tenant_id, mentions, graph)
+            graph.distrust_unmentioned(self.tenant_id, {edge.source for edge in mentions})
 
     def _new(self, records: Sequence[Record]) -> list[Record]:
         """Return the records that are new or changed, each with a vector of every served model."""
@@ -243,6 +255,7 @@ class _Import:
         models = {model.id: model for model in self.store.models()}
         stored = {record.id: _hash(record) for record in self.store.index.get_many(self.tenant_id, ids)}
         vectors = self.store.index.written(self.tenant_id, list(stored)) if stored else {}
+        self._replaced = [record.id for record in records if stored.get(record.id, _hash(record)) != _hash(record)]
         new = [
             self._served(record)
             for record in records
