@@ -10,7 +10,8 @@ import pytest
 from braid import Braid
 from braid.client.in_process import InProcess
 from braid.errors import InvalidRequest
-from braid.settings import Settings
+from braid.ingestion import writing
+from braid.settings import DEFAULT_TENANT, Settings
 
 from tests.stages import DemoStages
 
@@ -59,3 +60,29 @@ def test_a_record_that_is_deleted_while_it_is_updated_stays_deleted(
         with pytest.raises(InvalidRequest, match="no record is called 'note'"):
             first.update("note", importance=0.9)
         assert second.get("note") is None
+
+
+@pytest.mark.parametrize("prepared_again", [0, writing.MAX_OVERTAKEN])
+def test_what_another_process_commits_at_the_last_moment_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepared_again: int
+) -> None:
+    monkeypatch.setattr(writing, "MAX_OVERTAKEN", prepared_again)
+    here, there = (DemoStages(Settings(home=tmp_path, _env_file=None)) for _ in range(2))
+    client = Braid._of(InProcess(here.settings, here), None)
+    client.add({"id": "note", "text": "The ledger is kept by the harbour."})
+    doubt, left = here.graph.distrust_most_relationships, [1]
+
+    def after_another(*given: object) -> None:
+        if left and left.pop():
+            (stored,) = there.index.get_many(DEFAULT_TENANT, ["note"], with_vectors=True)
+            with there.transaction(DEFAULT_TENANT):
+                there.index.upsert([stored.altered(metadata={"theirs": 1})])
+        doubt(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(here.graph, "distrust_most_relationships", after_another)
+    client.update("note", metadata={"ours": 2})
+    note = client.get("note")
+    assert note is not None
+    assert note.metadata == {"theirs": 1, "ours": 2}
+    here.close()
+    there.close()

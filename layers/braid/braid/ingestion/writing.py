@@ -272,6 +272,7 @@ def _commit(
                 if times_overtaken < MAX_OVERTAKEN:
                     raise _Overtaken  # rolls the transaction back
                 prepared = prepare()
+                require()
             refuse_if_deleted_since(tenant_id, store.cache, mark)
             superseded = _put_logged(prepared, store, batch)
             break
