@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from braid.client.results import STRANDS
 from braid.models import LIKELY, Asked, Fusion, Source, in_words
-from braid.models.enums_and_scalars import UNSEEN, values_in
+from braid.models.enums_and_scalars import on_one_line, values_in
 from braid.models.query import NONE_WITHOUT, NOT_RELATED, NOTHING_PASSES
 from rich.markup import escape
 from rich.padding import Padding
@@ -59,15 +59,7 @@ COMBINED = {
 DATES = frozenset({"date", "timestamp"})
 BY_DATE = "; --since and --until are conditions on the date of a document"
 RELATED_SHOWN = 8
-# Ingested text must not send control sequences to a terminal, nor reverse the direction of text beside it. Line breaks
-# and tabs become spaces.
-_SPACES = {0x09, 0x0A, 0x0D, 0x2028, 0x2029}
-_CONTROLS = {code: " " if code in _SPACES else "�" for code in (*range(0x20), *range(0x7F, 0xA0), *_SPACES)}
-
-
-def printable(text: str) -> str:
-    """Return text on one line, with ``�`` for control characters and invisible characters, such as U+202E."""
-    return UNSEEN.sub("�", text.translate(_CONTROLS))
+printable = on_one_line
 
 
 def show_answer(

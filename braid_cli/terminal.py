@@ -142,8 +142,11 @@ def make_models(application: Application, *, quiet: bool = False) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a value as one line of JSON, with control characters and unpaired surrogates as escapes."""
+    """Print a value as one line of JSON, with control and invisible characters and unpaired surrogates as escapes."""
+    from braid.models.enums_and_scalars import UNSEEN
+
     line = re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
+    line = UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], line)
     try:
         line.encode()
     except UnicodeEncodeError:

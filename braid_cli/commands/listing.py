@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -123,15 +124,11 @@ def _tenants(application: Application) -> Iterator[str]:
 def stored_documents(application: Application, tenant: str) -> Iterator[DocumentSummary]:
     """Yield the documents of a tenant."""
     from braid.api.schemas import DocumentSummary
+    from braid.ports.keys import pages
     from braid.retrieval.listing import documents
 
-    cursor: str | None = None
-    while True:
-        page = documents(application.index, tenant, after=cursor, limit=_PAGE, read=_PAGE)
+    for page in pages(partial(documents, application.index), tenant, limit=_PAGE, read=_PAGE):
         yield from map(DocumentSummary.of, page.first_records)
-        cursor = page.cursor
-        if cursor is None:
-            return
 
 
 def files(application: Application, tenant: str) -> Iterator[tuple[str, FileState]]:

@@ -6,7 +6,7 @@ import re
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from braid.engines.onnx.model_files import MANIFEST, ModelKind, Precision, open_model, read_manifest
@@ -206,17 +206,13 @@ def _export(
     source: str,
     target: Path,
     *,
-    origin: str | None,
     via: Via | None,
-    model_id: str,
-    kind: ModelKind,
-    precision: Precision,
-    max_tokens: int | None,
+    origin: str | None,
     revision: str | None,
-    licence: str,
     allow_checkpoint: bool,
-    force: bool,
+    **how: Any,  # noqa: ANN401 - as of both methods
 ) -> None:
+    """Export a model by one of the methods; ``how`` are the parameters that both have."""
     local = Path(source).expanduser()
     chosen = via or (Via.DIRECT if (local / "model.safetensors").is_file() else Via.SENTENCE_TRANSFORMERS)
     if origin is None and local.is_dir():  # a name of the hub may be that of a folder here, too
@@ -227,34 +223,13 @@ def _export(
 
             if revision or allow_checkpoint:
                 raise ConfigurationError("--revision and --allow-checkpoint need --via sentence-transformers")
-            export_direct(
-                local,
-                target,
-                model_id=model_id,
-                kind=kind,
-                precision=precision,
-                max_tokens=max_tokens,
-                origin=origin,
-                licence=licence,
-                force=force,
-            )
+            export_direct(local, target, origin=origin, **how)
         else:
-            from braid_cli.model_export.via_sentence_transformers import (
-                export_via_sentence_transformers,
-            )
+            from braid_cli.model_export.via_sentence_transformers import export_via_sentence_transformers
 
+            folder = str(local) if local.is_dir() else source
             export_via_sentence_transformers(
-                str(local) if local.is_dir() else source,
-                target,
-                model_id=model_id,
-                kind=kind,
-                precision=precision,
-                max_tokens=max_tokens,
-                revision=revision,
-                allow_checkpoint=allow_checkpoint,
-                origin=origin,
-                licence=licence,
-                force=force,
+                folder, target, origin=origin, revision=revision, allow_checkpoint=allow_checkpoint, **how
             )
 
 

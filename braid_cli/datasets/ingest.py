@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import time
 from collections import deque
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, groupby, islice, repeat
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from braid.errors import DatasetError
 from braid.ingestion.deleting import delete_records, delete_texts
@@ -17,6 +15,7 @@ from braid.ingestion.intent_log import forget
 from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.writing import Places, WriteRequest, write
 from braid.models import SUPERSEDES, Kind, Relationship
+from braid.ports.batches import batches
 
 from braid_cli.datasets.checks_against_stores import refuse_contradictions, require_accepted
 from braid_cli.datasets.manifest import (
@@ -33,15 +32,19 @@ from braid_cli.datasets.manifest import (
 from braid_cli.datasets.staging import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeAlias
 
     from braid.app import Application
     from braid.ingestion.record_vectors import RecordVectors
     from braid.ingestion.writing import WriteReport
-    from braid.ports.schema_registry import SchemaVersion
 
+    from braid_cli.datasets.dataset import Dataset
     from braid_cli.datasets.staging import Item, Staging
+    from braid_cli.datasets.streaming import DatasetFiles
+
+    DatasetSource: TypeAlias = Dataset | DatasetFiles
+    """A dataset to ingest. It is iterated more than once, and may not be in memory."""
 
 STORED_FORM = "long texts in parts"
 """Version of the stored form of content; a dataset that was written in another form is written again."""
@@ -54,41 +57,6 @@ _MAX_AHEAD = 8_000_000
 """Approximate limit of characters that are embedded but not yet written."""
 _SIZE_WITHOUT_TEXT = 1_000
 """Characters that a record counts for besides its text."""
-_OBJECTS_MADE = 20_000
-"""Threshold of garbage collection, in objects allocated minus freed; Python's default is 700."""
-_T = TypeVar("_T")
-
-
-class DatasetSource(Protocol):
-    """A dataset to ingest. It is iterated more than once, and need not be in memory."""
-
-    @property
-    def tenant_id(self) -> str:
-        """Tenant of the data."""
-
-    @property
-    def name(self) -> str:
-        """Name of the dataset; a later ingest of the same name replaces it."""
-
-    @property
-    def content_hash(self) -> str:
-        """Hash of the stored content."""
-
-    @property
-    def schemas(self) -> tuple[SchemaVersion, ...]:
-        """Schema versions that the dataset registers."""
-
-    def entity_items(self) -> Iterator[Item]:
-        """Yield entities without a record."""
-
-    def record_items(self) -> Iterator[Item]:
-        """Yield records, those of entities first, each with the vertex of the same line if there is one."""
-
-    def edges(self) -> Iterator[tuple[str, Relationship]]:
-        """Yield relationships with their places."""
-
-    def staged(self) -> AbstractContextManager[Staging]:
-        """Provide staging tables with all items and edges, which have been checked."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +133,7 @@ def ingest(
     for model in models:
         application.encoder_for(model, threads=threads)
     began = time.perf_counter()
-    with _fewer_collections(), dataset.staged() as staging:
+    with dataset.staged() as staging:
         staging.snapshot_current()
         if objects:
             read_manifest(objects, tenant_id, key, staging, Snapshot.PREVIOUS)
@@ -223,17 +191,6 @@ def ingest(
         )
 
 
-@contextmanager
-def _fewer_collections() -> Iterator[None]:
-    """Collect garbage less often: a page has tens of thousands of objects, none in reference cycles."""
-    before = gc.get_threshold()
-    gc.set_threshold(_OBJECTS_MADE, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
 class _Totals:
     """Totals of the writes so far."""
 
@@ -275,7 +232,7 @@ def _write_items(
 
     with EmbeddingAhead(application, threads) as ahead:
         pages = _Embedded(dataset.record_items(), ahead)
-        for items in _pages(dataset.entity_items(), ENTITIES_AT_ONCE):
+        for items in batches(dataset.entity_items(), ENTITIES_AT_ONCE):
             request = _request(dataset, staging, items, rewrite=rewrite)
             done.add(write(request, application, threads=threads))
         edges.write_ready()
@@ -313,7 +270,7 @@ class _Embedded:
 
     def __init__(self, items: Iterator[Item], ahead: EmbeddingAhead) -> None:
         of_a_kind = groupby(items, key=lambda item: item.record is not None and item.record.kind is Kind.ENTITY)
-        self._pages = chain.from_iterable(_pages(some, RECORDS_AT_ONCE) for _, some in of_a_kind)
+        self._pages = chain.from_iterable(batches(some, RECORDS_AT_ONCE) for _, some in of_a_kind)
         self._ahead = ahead
         self._begun: deque[tuple[list[list[Item]], RecordVectors]] = deque()
         self._sizes = chain(_PAGES_TOGETHER, repeat(_PAGES_TOGETHER[-1]))
@@ -352,7 +309,7 @@ class _Edges:
         self._dataset, self._staging, self._application = dataset, staging, application
         self._done, self._rewrite = done, rewrite
         stated = staging.last_of_each_edge(dataset.edges())
-        self._plain = _pages(((place, edge) for place, edge in stated if edge.type != SUPERSEDES), EDGES_AT_ONCE)
+        self._plain = batches(((place, edge) for place, edge in stated if edge.type != SUPERSEDES), EDGES_AT_ONCE)
         self._next: list[tuple[str, Relationship]] = []
 
     def write_ready(self) -> None:
@@ -365,7 +322,7 @@ class _Edges:
         while self._peek():
             self._write_next()
         for edges, ending in ((self._staging.supersedes_edges(), False), (self._staging.ending_edges(), True)):
-            for page in _pages(edges, EDGES_AT_ONCE):
+            for page in batches(edges, EDGES_AT_ONCE):
                 self._write(page, ending=ending)
 
     def _peek(self) -> bool:
@@ -388,17 +345,6 @@ class _Edges:
             rewrite=self._rewrite and not ending,
         )
         self._done.add(write(request, self._application))
-
-
-def _pages(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    page: list[_T] = []
-    for item in items:
-        page.append(item)
-        if len(page) == size:
-            yield page
-            page = []
-    if page:
-        yield page
 
 
 def _delete_texts_of_entities(staging: Staging, tenant_id: str, key: str, application: Application) -> int:

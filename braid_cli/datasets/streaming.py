@@ -21,7 +21,6 @@ from braid_cli.datasets.staging import Item, Staging
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
-    from types import TracebackType
     from typing import Self
 
     from braid.models import Record, Vertex
@@ -72,9 +71,7 @@ class DatasetFiles:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

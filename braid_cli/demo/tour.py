@@ -9,7 +9,8 @@ import time
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from threading import Event
+from typing import TYPE_CHECKING
 
 from braid.app import Application
 from braid.errors import TransientStoreError
@@ -38,13 +39,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from braid.ingestion.documents.ingesting import DocumentStore
-    from braid.ingestion.documents.progress import Event
+    from braid.ingestion.documents.progress import Event as FolderEvent
     from braid.models import Answer
-    from braid.retrieval.stages.stage_messages import Searched, SearchStageRequest
     from rich.console import Console
 
-    from braid_cli.state_machine.invoke_endpoint import Handler
-
+    _Answer = Callable[[Query], Answer]
     Progress = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 CORPUS = Path(__file__).resolve().parent
@@ -107,15 +106,15 @@ def tour(console: Console, application: Application, progress: Progress) -> None
         console.print(
             f"{state} [bold]{tenant}[/]: {len(dataset.records)} records, {len(dataset.relationships)} relationships"
         )
-    with _answering(console, application) as (answering, search):
+    with _answering(console, application) as (answer, lost):
         for number, (heading, fields) in enumerate(QUESTIONS):
             query = Query.model_validate({"tenant_id": MAIN_TENANT, "top_k": SHOWN} | fields)
-            _ask(console, answering, query, heading, legend=number == 0)
+            _ask(console, answer, query, heading, legend=number == 0)
         query = Query(text=DEGRADED, tenant_id=MAIN_TENANT, top_k=SHOWN)
-        search.lost = True
-        _ask(console, answering, query, "The search index is down: the graph answers, and says so.", legend=False)
-        search.lost = False
-        _show_files(console, application, answering)
+        lost.set()
+        _ask(console, answer, query, "The search index is down: the graph answers, and says so.", legend=False)
+        lost.clear()
+        _show_files(console, application, answer)
     console.print()
     console.print(Rule("Measured on the corpus's judged questions", align="left"))
     judged = read_dataset(CORPUS / MAIN_TENANT, MAIN_TENANT, judged=True).judged
@@ -137,13 +136,13 @@ def tour(console: Console, application: Application, progress: Progress) -> None
     console.print(Text("A folder of documents will do; README.md says what else one may hold.", style="dim"))
 
 
-def ingest_files(folder: Path, application: DocumentStore) -> Event:
+def ingest_files(folder: Path, application: DocumentStore) -> FolderEvent:
     """Ingest the folder of files, under a fixed name in every clone, and return the last event."""
     *_, done = ingest_documents(folder, application, tenant_id=FILES_TENANT, options=Options(name=FILES_TENANT))
     return done
 
 
-def _show_files(console: Console, application: Application, answering: _Answering) -> None:
+def _show_files(console: Console, application: Application, answer: _Answer) -> None:
     """Ingest a folder of files, and answer questions from their texts and by the names found in them."""
     console.print()
     console.print(Rule("A folder of files, and nothing else", align="left"))
@@ -153,15 +152,15 @@ def _show_files(console: Console, application: Application, answering: _Answerin
         console.print(f"{state} [bold]{FILES_TENANT}[/]: {done.documents} documents, {done.chunks} chunks")
     for text in FILES_QUESTIONS:
         query = Query(text=text, tenant_id=FILES_TENANT, top_k=FILES_SHOWN)
-        _ask(console, answering, query, "", legend=False)
+        _ask(console, answer, query, "", legend=False)
     heading = "Nobody gave a graph: the file that answers is found by a name in another one."
     for text, _ in FOUND_QUESTIONS:
         query = Query(text=text, tenant_id=FILES_TENANT, top_k=FILES_SHOWN)
-        _ask(console, answering, query, heading, legend=False)
+        _ask(console, answer, query, heading, legend=False)
         heading = ""
 
 
-def _ask(console: Console, answering: _Answering, query: Query, heading: str, *, legend: bool) -> None:
+def _ask(console: Console, answer: _Answer, query: Query, heading: str, *, legend: bool) -> None:
     console.print()
     if heading:
         console.print(Rule(heading, align="left", style="dim"))
@@ -169,53 +168,28 @@ def _ask(console: Console, answering: _Answering, query: Query, heading: str, *,
     if query.as_of:
         asked.append(f"  as of {query.as_of:%Y-%m-%d}", style="dim")
     console.print(asked)
-    show_answer(console, answering.answer(query), legend=legend)
-
-
-class _Answering(Protocol):
-    def answer(self, query: Query) -> Answer: ...
-
-
-class _Search(Protocol):
-    lost: bool
+    show_answer(console, answer(query), legend=legend)
 
 
 @contextmanager
-def _answering(console: Console, application: Application) -> Iterator[tuple[_Answering, _Search]]:
-    """Return the pipeline or workflow that answers, and its search, which can be made to fail."""
+def _answering(console: Console, application: Application) -> Iterator[tuple[_Answer, Event]]:
+    """Provide the pipeline or workflow that answers, and an event: while it is set, the search fails."""
+    lost = Event()
+
+    def losable(search: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: object) -> Any:  # noqa: ANN401 - as the search
+            if lost.is_set():
+                raise TransientStoreError(NO_ANSWER)
+            return search(*given)
+
+        return called
+
     if find_spec("moto") is None:
         console.print(Text("Called one after another: the state machine needs the extra workflow.", style="dim"))
-        stages = _LosableStages(application)
-        yield stages, stages
+        stages = RecordingStages(application)
+        stages.vector_search = losable(stages.vector_search)  # type: ignore[method-assign]
+        yield lambda query: pipeline.answer(query, stages), lost
         return
     handlers = stage_handlers()
-    search = _Losable(handlers["vector_search"])
-    with Workflow({**handlers, "vector_search": search}) as workflow:
-        yield workflow, search
-
-
-class _LosableStages(RecordingStages):
-    """The stages of this process, whose search can be made to fail."""
-
-    lost = False
-
-    def answer(self, query: Query) -> Answer:
-        return pipeline.answer(query, self)
-
-    def vector_search(self, request: SearchStageRequest) -> Searched:
-        if self.lost:
-            raise TransientStoreError(NO_ANSWER)
-        return super().vector_search(request)
-
-
-class _Losable:
-    """Handler of a stage that fails while ``lost`` is set."""
-
-    def __init__(self, handler: Handler) -> None:
-        self._handler = handler
-        self.lost = False
-
-    def __call__(self, event: dict[str, Any], context: object) -> dict[str, Any]:
-        if self.lost:
-            raise TransientStoreError(NO_ANSWER)
-        return self._handler(event, context)
+    with Workflow({**handlers, "vector_search": losable(handlers["vector_search"])}) as workflow:
+        yield workflow.answer, lost

@@ -8,13 +8,9 @@ if TYPE_CHECKING:
     from braid.app import Application
     from braid.models import Answer
     from braid.retrieval.stages.stage_messages import (
-        Embedded,
-        EmbedRequest,
         FuseRequest,
         GraphFound,
         GraphRequest,
-        Planned,
-        PlanRequest,
         Searched,
         SearchStageRequest,
     )
@@ -32,15 +28,7 @@ class RecordingStages:
     def __init__(self, stages: Application) -> None:
         self._stages = stages
         self.fuse_request: FuseRequest | None = None
-        self.now = stages.now
-
-    def plan(self, request: PlanRequest) -> Planned:
-        """Plan a question."""
-        return self._stages.plan(request)
-
-    def embed(self, request: EmbedRequest) -> Embedded:
-        """Embed the question."""
-        return self._stages.embed(request)
+        self.plan, self.embed, self.now = stages.plan, stages.embed, stages.now
 
     def vector_search(self, request: SearchStageRequest) -> Searched:
         """Search the index."""

@@ -35,10 +35,7 @@ def _candidates(variables: tuple[str, ...]) -> list[Path]:
     if on_path:
         homes.append(Path(on_path).resolve().parent.parent)
     for pattern in _FOLDERS:
-        root, _, rest = pattern.partition("*")
-        parent = Path(root).parent if not root.endswith("/") else Path(root)
-        stem = "" if root.endswith("/") else Path(root).name
-        homes.extend(sorted(path for path in parent.glob(f"{stem}*{rest}") if path.is_dir()))
+        homes += sorted(path for path in Path("/").glob(pattern.lstrip("/")) if path.is_dir())
     return list(dict.fromkeys(homes))
 
 

@@ -14,7 +14,7 @@ from braid.engines.onnx.model_files import ModelKind, Pooling, Precision
 from braid.errors import ConfigurationError, ModelError, ModelMissing
 
 from braid_cli.model_export import bert, t5
-from braid_cli.model_export.model_folder import Description, write_folder
+from braid_cli.model_export.model_folder import write_folder
 from braid_cli.model_export.onnx_graph_builder import GraphWriter
 from braid_cli.model_export.pooling_head import read_head, read_json, read_safetensors, write_head
 
@@ -84,20 +84,19 @@ def export_direct(
         raise ModelMissing(f"{source}: no such folder; a hub id needs --via sentence-transformers")
     head = read_head(source) if kind is ModelKind.ENCODER else None
     built = build(read_json(source / "config.json"), read_safetensors(source / "model.safetensors"), head)
-    description = Description(
-        id=model_id,
-        kind=kind,
-        dimension=built.dimension,
-        max_tokens=chosen_tokens(max_tokens, stated_tokens(source), built.token_limit),
-        pooling=head.pooling if head else Pooling.NONE,
-        inputs=built.inputs,
-        pad_token_id=built.pad_token_id,
-        source=origin or source.name,
-        licence=licence,
-    )
-    return write_folder(
-        out, description, built.model, plain_tokenizer(source / "tokenizer.json"), precision=precision, force=force
-    )
+    described = {
+        "id": model_id,
+        "kind": kind,
+        "dimension": built.dimension,
+        "max_tokens": chosen_tokens(max_tokens, stated_tokens(source), built.token_limit),
+        "pooling": head.pooling if head else Pooling.NONE,
+        "inputs": built.inputs,
+        "pad_token_id": built.pad_token_id,
+        "source": origin or source.name,
+        "licence": licence,
+    }
+    tokenizer = plain_tokenizer(source / "tokenizer.json")
+    return write_folder(out, described, built.model, tokenizer, precision=precision, force=force)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,14 @@ from __future__ import annotations
 import shutil
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from braid.engines.onnx.model_files import (
     GRAPH,
     MANIFEST,
     TOKENIZER,
     Manifest,
-    ModelKind,
-    Pooling,
     Precision,
     describe_file,
     open_model,
@@ -24,31 +21,16 @@ from braid.errors import ConfigurationError, ModelError, StoreFull, StoreReadOnl
 from pydantic import ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import onnx
 
 _NO_SPACE = 28
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """Fields of the manifest, except precision and files."""
-
-    id: str
-    kind: ModelKind
-    dimension: int
-    max_tokens: int
-    pooling: Pooling
-    inputs: tuple[str, ...]
-    pad_token_id: int
-    source: str
-    licence: str
-
-
 def write_folder(
     out: Path,
-    description: Description,
+    described: Mapping[str, Any],
     model: onnx.ModelProto,
     tokenizer_json: str,
     *,
@@ -61,8 +43,8 @@ def write_folder(
     ----------
     out : Path
         The model folder; its parent is created.
-    description : Description
-        Fields of the manifest.
+    described : mapping
+        Fields of the manifest, except precision and files.
     model : onnx.ModelProto
         Graph in float32.
     tokenizer_json : str
@@ -86,23 +68,13 @@ def write_folder(
         (work / TOKENIZER).write_text(tokenizer_json, encoding="utf-8")
         try:
             manifest = Manifest(
-                id=description.id,
-                kind=description.kind,
-                dimension=description.dimension,
-                max_tokens=description.max_tokens,
-                precision=precision,
-                pooling=description.pooling,
-                inputs=description.inputs,
-                pad_token_id=description.pad_token_id,
-                source=description.source,
-                licence=description.licence,
-                files=(describe_file(work / GRAPH), describe_file(work / TOKENIZER)),
+                **described, precision=precision, files=(describe_file(work / GRAPH), describe_file(work / TOKENIZER))
             )
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise ConfigurationError(f"model {'.'.join(map(str, first['loc']))}: {plainly(first)}") from error
         (work / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        open_model(work, description.kind)
+        open_model(work, manifest.kind)
     return out
 
 

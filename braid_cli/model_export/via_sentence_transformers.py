@@ -19,7 +19,7 @@ from braid.models.enums_and_scalars import printable
 
 from braid_cli.model_export import t5
 from braid_cli.model_export.from_safetensors import build, chosen_tokens, plain_tokenizer
-from braid_cli.model_export.model_folder import Description, write_folder
+from braid_cli.model_export.model_folder import write_folder
 from braid_cli.model_export.onnx_graph_builder import GraphWriter
 from braid_cli.model_export.pooling_head import Head, head_from_modules, read_json, write_head
 
@@ -54,22 +54,14 @@ def export_via_sentence_transformers(
     licence: str = "as stated by the source",
     force: bool = False,
 ) -> Path:
-    """Write a model folder.
+    """Write a model folder, as :func:`braid_cli.model_export.from_safetensors.export_direct`, whose errors it raises.
+
+    Parameters are as there, and:
 
     Parameters
     ----------
     source : str
         Hub id, or a local folder in the format of transformers or sentence-transformers.
-    out : Path
-        Model folder to write.
-    model_id : str
-        Id in the manifest, which names the embedding space.
-    kind : ModelKind
-        Encoder, or cross-encoder with one label.
-    precision : Precision
-        See :func:`braid_cli.model_export.model_folder.write_folder`.
-    max_tokens : int, optional
-        Maximum of tokens of a text; by default the source's own setting.
     revision : str, optional
         Branch, tag or commit on the hub. With a commit the export is reproducible.
     allow_checkpoint : bool
@@ -77,19 +69,11 @@ def export_via_sentence_transformers(
         only safetensors are downloaded and read.
     origin : str, optional
         Source in the manifest; by default hub id and revision, or the folder's name.
-    licence : str
-        Licence of the weights in the manifest.
-    force : bool
-        Whether to replace an existing folder.
 
     Raises
     ------
     ConfigurationError
-        If the extra ``export`` is not installed, the folder exists, or an argument is malformed.
-    ModelMissing, ModelError
-        If the source cannot be read or is not supported.
-    StoreReadOnly, StoreFull
-        If the folder cannot be written.
+        Also if the extra ``export`` is not installed.
     """
     _require_extra()
     folder = _fetch(source, revision, allow_checkpoint=allow_checkpoint)
@@ -101,13 +85,13 @@ def export_via_sentence_transformers(
             # PyTorch's export warns about its own code and the models', which users cannot change.
             warnings.simplefilter("ignore")
             read = _cross_encoder if kind is ModelKind.CROSS_ENCODER else _encoder
-            description, model, tokenizer = read(folder, max_tokens)
+            described, model, tokenizer = read(folder, max_tokens)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, ImportError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(f"{source}: sentence-transformers cannot export it ({first})") from error
     return write_folder(
         out,
-        Description(id=model_id, kind=kind, source=origin or _origin(source, revision), licence=licence, **description),
+        {"id": model_id, "kind": kind, "source": origin or _origin(source, revision), "licence": licence} | described,
         model,
         tokenizer,
         precision=precision,

@@ -7,7 +7,7 @@ import logging
 import os
 import time
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,9 +21,8 @@ from braid_cli.state_machine.invoke_endpoint import InvokeServer, stage_handlers
 from braid_cli.state_machine.moto_caching import FUNCTIONS_ENDPOINT, remember
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
-    from types import TracebackType
 
     from braid.models import Query
     from moto.core.config import DefaultConfig
@@ -142,9 +141,7 @@ class Workflow:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def answer(self, query: Query) -> Answer:
@@ -157,13 +154,11 @@ class Workflow:
         WorkflowFailed
             If the state machine itself failed or did not end in time.
         """
-        arn = self._start(query)
-        return Answer.model_validate(self._output(arn))
+        return Answer.model_validate(self._output(self._begin(_asking(query))))
 
     def execute(self, query: Query | dict[str, Any]) -> Execution:
         """Answer one question; return the output and the history."""
-        body = query if isinstance(query, dict) else query.model_dump(mode="json")
-        return self.run({"query": body})
+        return self.run(_asking(query))
 
     def run(self, state: dict[str, Any]) -> Execution:
         """Run the definition on an input; return output and history.
@@ -177,10 +172,6 @@ class Workflow:
         output = self._output(arn)
         history = self._client.get_execution_history(executionArn=arn, maxResults=1000)["events"]
         return Execution(output=output, events=tuple(dict(event) for event in history))
-
-    def _start(self, query: Query | dict[str, Any]) -> str:
-        body = query if isinstance(query, dict) else query.model_dump(mode="json")
-        return self._begin({"query": body})
 
     def _begin(self, state: dict[str, Any]) -> str:
         # Named as in braid.engines.aws.step_functions, by which the functions know the trace that they belong to.
@@ -207,6 +198,11 @@ class Workflow:
         raise WorkflowFailed(f"the state machine did not end within {TIMEOUT_SECONDS:.0f} s")
 
 
+def _asking(query: Query | dict[str, Any]) -> dict[str, Any]:
+    """Return the input of an execution."""
+    return {"query": query if isinstance(query, dict) else query.model_dump(mode="json")}
+
+
 def _failure(error: str, cause: str, status: str) -> BraidError:
     """Return the error of a failed execution: the one that the pipeline would raise, or WorkflowFailed."""
     try:
@@ -217,21 +213,14 @@ def _failure(error: str, cause: str, status: str) -> BraidError:
     return kind(message) if kind else WorkflowFailed(f"{status}: {error or 'no error'}: {message}")
 
 
-class _environment:  # noqa: N801 - used as a function
-    """Context manager that sets environment variables."""
-
-    def __init__(self, **values: str) -> None:
-        self._values = values
-        self._before: dict[str, str | None] = {}
-
-    def __enter__(self) -> None:
-        for key, value in self._values.items():
-            self._before[key] = os.environ.get(key)
-            os.environ[key] = value
-
-    def __exit__(self, *_: object) -> None:
-        for key, value in self._before.items():
-            if value is None:
-                os.environ.pop(key, None)
-            else:
-                os.environ[key] = value
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    """Set environment variables while the block runs."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name in values:
+            os.environ.pop(name, None)
+        os.environ.update({name: value for name, value in before.items() if value is not None})

@@ -15,7 +15,6 @@ from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
 
     Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
     ReadObject = Callable[[str], bytes]
@@ -88,9 +87,7 @@ class InvokeServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

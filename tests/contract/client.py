@@ -421,6 +421,16 @@ class BraidContract:
         assert results[0:1] == results.answer.results
         assert "nothing found" in repr(braid.search("zzz", filters={"entity_types": ["None"]}))
 
+    def test_results_are_shown_without_characters_that_steer_a_terminal(self, braid: Braid) -> None:
+        steering = "\x1b]0;owned\x07\x1b[2J\x9b31m\rover \u202eexe.gnp"
+        braid.add({"id": "quay\u202e", "text": f"The quay opens {steering} in May.", "title": "Quays\u202e"})
+        braid.add({"id": "team", "type": "Team", "name": "Harbour team"})
+        braid.add({"source": "team", "type": "OWNS", "target": "quay\u202e"})
+        results = braid.search("When does the quay open?")
+        shown = (repr(results), str(results[0]), repr(braid.related("Harbour team")), results._repr_html_())
+        assert "The quay opens" in shown[0]
+        assert not any(character in text for text in shown for character in "\x1b\x07\x9b\r\u202e")
+
     def test_results_show_how_sure_they_are_and_the_path_that_led_to_them(self, braid: Braid) -> None:
         braid.add(
             [

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import StoreError
 from braid.ingestion import writing
+from braid.ingestion.archive_export import export_tenant
+from braid.ingestion.archive_import import import_tenant
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.entities_found_in_texts import found_id
 from braid.ingestion.repair import Fault, repair
@@ -19,6 +21,8 @@ from tests.contract.shapes import ACME, AS_OF, edge, record, vertex
 from tests.contract.writes import stored, written
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from braid.app import Application
     from braid.models import Record, Vertex
 
@@ -64,6 +68,17 @@ class FoundNamesContract:
         ]
         (link,) = store.graph.link(ACME, ["anna berg"], as_of=AS_OF)
         assert link.entity_id == BERG
+
+    def test_no_name_stays_that_was_found_in_a_text_that_an_archive_replaces(
+        self, store: Application, tmp_path: Path
+    ) -> None:
+        written(store, record("a", "It was Anna Berg."))
+        export_tenant(ACME, store, tmp_path / "archive")
+        written(store, record("a", "It was Olaf Brandt."), record("b", "We asked Ivy Tarrant about it."))
+        import_tenant(tmp_path / "archive", store)
+        assert names(store, "a") == {BERG}
+        assert names(store, "b") == {found_id("ivy tarrant")}
+        assert not store.graph.get_many(ACME, [found_id("olaf brandt")])
 
     def test_the_same_texts_again_change_nothing(self, store: Application) -> None:
         texts = (record("a", "It was Anna Berg."), record("b", "The Keelson project of Anna Berg"))

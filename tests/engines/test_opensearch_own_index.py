@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,7 @@ from braid.engines.opensearch.index_placement import indexes_by_alias, next_alia
 from braid.engines.opensearch.migration import OpenSearchMigration
 from braid.engines.opensearch.one_index import SingleIndex
 from braid.engines.opensearch.search_index import OpenSearchIndex
-from braid.errors import InvalidRequest, TransientStoreError
+from braid.errors import InvalidRequest, StoreError, TransientStoreError
 from braid.ports.reembedding import MigrationState, ReembeddedRecord
 from braid.ports.search_index import SearchRequest
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
@@ -531,3 +532,39 @@ def test_what_is_written_and_deleted_while_a_tenant_moves_back_stays_so_however_
     assert names(client, settings)[shared] == f"{shared}-000001"
     assert set(whole(OpenSearchIndex(client, settings, DIMENSIONS))) == {"new"}
     assert set(whole(OpenSearchIndex(client, settings, DIMENSIONS), GLOBEX)) == {"theirs"}
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["rolled back", "moved back"])
+@pytest.mark.parametrize("removed_first", [True, False])
+def test_the_shared_index_that_a_switch_or_a_roll_back_makes_the_active_one_is_not_emptied(
+    index: OpenSearchIndex,
+    moves: OpenSearchMigration,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    removed_first: bool,
+    back: bool,
+) -> None:
+    index.upsert(RECORDS)
+    move(moves, index, drop=back)
+    apart = OpenSearchIndex.connect(settings, DIMENSIONS)
+    before, own = whole(apart), moves.of_tenant(ACME, back=back)
+    activate = own.switch if back else own.rollback
+    if back:
+        own.begin("old", "old", {})
+        fill(own, apart)
+    last, first = (activate, partial(own.drop, ())) if removed_first else (partial(own.drop, ()), activate)
+    change = own._change
+
+    def overtaken(function: Callable[..., object], **how: object) -> None:
+        monkeypatch.setattr(own, "_change", change)
+        first()
+        change(function, **how)
+
+    monkeypatch.setattr(own, "_change", overtaken)  # between what the last one read and what it asks for
+    with pytest.raises(StoreError):
+        last()
+    apart.close()
+    again = OpenSearchIndex.connect(settings, DIMENSIONS)
+    assert whole(again) == before
+    again.close()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid import reembedding
-from braid.errors import TakenOver
+from braid.engines.opensearch.migration import OpenSearchMigration
+from braid.errors import InvalidRequest, StoreError, TakenOver, TransientStoreError
 from braid.ingestion.deleting import delete_records
 from braid.reembedding import Phase, Place, Status
 from braid.reembedding.running_jobs import Step, run_step
@@ -31,11 +32,15 @@ from tests.contract.reembedding import (
     written,
 )
 from tests.deployed_stages import DeployedStages
-from tests.second_profile import shared_with_a_second_profile
+from tests.second_profile import SECOND, shared_with_a_second_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from braid.reembedding import Services
+
+    from tests.stages import DemoStages
 
 
 @pytest.fixture
@@ -142,3 +147,89 @@ class TestDeployed(ReembeddingContract):
         assert progress.status is Status.FINISHED
         reembedding.drop_previous(services, TENANT)
         assert set(records(open_stages())) == {*known, "gap"} - {DATASET.records[1].id}
+
+    def test_a_move_back_that_is_abandoned_leaves_nothing_in_the_shared_index_however_it_is_cut_off(
+        self, open_stages: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stages, services = apart(open_stages, monkeypatch)
+        job = reembedding.plan(services, tenant=TENANT, move_tenant=Place.SHARED)
+        assert reembedding.work_one_page(services, job.name, job.run).written
+        with monkeypatch.context() as patch:
+            patch.setattr(OpenSearchMigration, "_empty_shared", throttled)
+            with pytest.raises(StoreError):
+                reembedding.rollback(services, TENANT)
+        assert in_shared(stages)
+        assert reembedding.rollback(services, TENANT).mirrored is None
+        assert not in_shared(stages)
+        assert len(records(open_stages())) == KILLED
+
+    def test_a_drop_that_a_roll_back_came_too_late_for_is_completed(
+        self, open_stages: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("braid.engines.opensearch.migration.time.sleep", lambda _seconds: None)
+        stages = filled(open_stages(page=10))
+        services = replace(stages.reembedding, sleep=lambda _seconds: None)
+        reembedding.run_to_end(services, reembedding.plan(services, tenant=TENANT, move_tenant=Place.OWN))
+
+        def overtaken(own: OpenSearchMigration) -> None:
+            patch.setattr(OpenSearchMigration, "_empty_shared", throttled)
+            own.drop(())
+
+        with monkeypatch.context() as patch:
+            patch.setattr(OpenSearchMigration, "rollback", overtaken)
+            with pytest.raises(StoreError):
+                reembedding.rollback(services, TENANT)
+        assert in_shared(stages)
+        assert reembedding.drop_previous(services, TENANT).mirrored is None
+        assert not in_shared(stages)
+        assert len(records(open_stages())) == KILLED
+
+    def test_the_index_that_a_move_of_all_tenants_makes_for_one_is_removed_and_rolled_back_with_all_others(
+        self, open_stages: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _, services = apart(open_stages, monkeypatch)
+        job = reembedding.plan(services, profile=SECOND)
+        for end in (reembedding.drop_previous, reembedding.rollback):
+            with pytest.raises(InvalidRequest, match="a move of all tenants is open"):
+                end(services, TENANT)
+        assert reembedding.run_to_end(services, job).status is Status.FINISHED
+        for end in (reembedding.drop_previous, reembedding.rollback):
+            with pytest.raises(InvalidRequest, match="minilm is kept"):
+                end(services, TENANT)
+        assert reembedding.rollback(services).active == "minilm"
+        assert len(records(open_stages())) == KILLED
+
+    def test_what_a_move_of_a_tenant_fills_is_not_dropped_as_the_previous_index(self, open_stages: Open) -> None:
+        stages = filled(open_stages(page=10))
+        services = replace(stages.reembedding, sleep=lambda _seconds: None)
+        job = reembedding.plan(services, tenant=TENANT, move_tenant=Place.OWN)
+        reembedding.work_one_page(services, job.name, job.run)
+        with pytest.raises(InvalidRequest, match="no previous index"):
+            reembedding.drop_previous(services, TENANT)
+        with pytest.raises(InvalidRequest, match="move to the index own is open"):
+            reembedding.plan(services, tenant=TENANT, move_tenant=Place.SHARED)
+        services.moving(TENANT).migration.drop(())  # as by hand
+        job = reembedding.plan(services, tenant=TENANT, move_tenant=Place.OWN)
+        assert reembedding.run_to_end(services, job).status is Status.FINISHED
+        assert len(records(open_stages())) == KILLED
+
+
+def apart(open_stages: Open, monkeypatch: pytest.MonkeyPatch) -> tuple[DemoStages, Services]:
+    """Return stages that opened after the tenant was moved to an index of its own, and services that never wait."""
+    monkeypatch.setattr("braid.engines.opensearch.migration.time.sleep", lambda _seconds: None)
+    services = replace(filled(open_stages(page=10)).reembedding, sleep=lambda _seconds: None)
+    reembedding.run_to_end(services, reembedding.plan(services, tenant=TENANT, move_tenant=Place.OWN))
+    reembedding.drop_previous(services, TENANT)
+    stages = open_stages(page=10)
+    return stages, replace(stages.reembedding, sleep=lambda _seconds: None)
+
+
+def in_shared(stages: DemoStages) -> int:
+    """Return how many documents the shared index has."""
+    client, shared = stages.index._client, stages.settings.opensearch_index
+    client.indices.refresh(index=shared)
+    return int(client.count(index=shared)["count"])
+
+
+def throttled(*_: object) -> None:
+    raise TransientStoreError("throttled")

@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.neptune import element_layout
+from braid.errors import TenantBeingDeleted
+from braid.ingestion.archive_export import export_tenant
+from braid.ingestion.archive_import import import_tenant
+from braid.ingestion.bulk import import_steps
+from braid.ingestion.bulk.step_messages import Phase
+from braid.ingestion.tenant_deletion import delete_tenant
 from braid.models import GraphSource, RelationshipKey
 from braid.settings import Settings
 
-from tests.contract.archive import ArchiveContract
+from tests.contract.archive import ArchiveContract, fill
 from tests.contract.bad_input import BadInputContract
 from tests.contract.deletes import DeletesContract, RepairContract
 from tests.contract.files import FilesContract
@@ -21,6 +27,7 @@ from tests.contract.long_texts import LongTextsContract
 from tests.contract.shapes import ACME, day, edge, record, vertex
 from tests.contract.supplied_vectors import SuppliedVectorsContract
 from tests.contract.writes import WritesContract, stored, written
+from tests.file_steps import batches, begun, finished, put_lines
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -47,6 +54,32 @@ class TestFoundNames(FoundNamesContract):
     @pytest.fixture
     def graph_source(self) -> GraphSource:
         return GraphSource.BOTH
+
+    def test_batches_of_an_import_that_are_written_at_the_same_moment_take_nothing_from_each_other(
+        self, store: DeployedStages, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(import_steps, "BATCH_LINES", 1)
+        entity = {"entity": {"id": "ada", "name": "Ada Lovelace", "type": "Person"}}
+        ada = {"record": {"id": "ada", "kind": "entity", "content": "She writes of engines."}}
+        put_lines(store, [ada, {"record": {"id": "text", "content": "They met Ada Lovelace."}}, entity])
+        job = begun(store)
+        left, upsert = list(batches(store, job, Phase.ITEMS)), store.graph.upsert
+
+        def meanwhile(*given: Any) -> None:
+            if left:
+                import_steps.batch(left.pop(), store)
+            upsert(*given)
+
+        monkeypatch.setattr(store.graph, "upsert", meanwhile)
+        # Within a process writes of a tenant take turns.
+        monkeypatch.setattr("braid.ingestion.writing.writing_turn", lambda *_: nullcontext())
+        import_steps.batch(left.pop(0), store)
+        for task in (*left, *batches(store, job, Phase.EDGES)):
+            import_steps.batch(task, store)
+        finished(store, job)
+        assert [one.source for one in store.graph.found_mentions(ACME, ["text"])] == ["ada"]
+        vertices = {(one.id, one.name, one.entity_type, one.has_record) for one in store.graph.scan(ACME).vertices}
+        assert vertices == {("ada", "Ada Lovelace", "Person", True), ("text", None, "Document", True)}
 
 
 class TestWrites(WritesContract):
@@ -89,6 +122,36 @@ class TestArchives(ArchiveContract):
         stages = DemoStages(Settings(home=tmp_path / "other"))
         yield lambda: stages
         stages.close()
+
+    @pytest.mark.parametrize("place", ["index", "graph"])
+    @pytest.mark.parametrize("before", [True, False])
+    def test_of_what_is_imported_nothing_comes_back_after_its_tenant_was_deleted_meanwhile(
+        self, store: DeployedStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, before: bool
+    ) -> None:
+        fill(store)
+        export_tenant(ACME, store, tmp_path / "archive")
+        delete_tenant(ACME, store)
+        changed, left = getattr(store, place), [ACME]
+        upsert = changed.upsert
+
+        def meanwhile(*given: Any) -> None:
+            if left and before:
+                delete_tenant(left.pop(), store)
+            upsert(*given)
+            if left:
+                delete_tenant(left.pop(), store)
+
+        monkeypatch.setattr(changed, "upsert", meanwhile)
+        with pytest.raises(TenantBeingDeleted):
+            import_tenant(tmp_path / "archive", store)
+        assert not left
+        assert store.index.scan(ACME).records == store.graph.scan(ACME).vertices == ()
+
+    def test_an_export_that_cannot_know_whether_the_tenant_was_written_to_says_that_it_may_have_been(
+        self, store: DeployedStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(store.cache, "generation", lambda _tenant_id: None)
+        assert export_tenant(ACME, store, tmp_path / "archive").changed
 
 
 class TestTwoAtOnce:

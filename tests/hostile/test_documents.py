@@ -725,6 +725,72 @@ def test_a_document_that_is_cut_off_and_put_again_loses_nothing_while_the_rest_o
     assert [record.content for record in store.index.scan(TENANT).records] == ["It is cut off."]
 
 
+@pytest.mark.parametrize("stale", [0, 5])
+def test_a_version_that_begins_while_the_former_one_ends_is_stored(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch, stale: int
+) -> None:
+    event = {"tenant_id": TENANT, "key": "documents/a.md"}
+    parts = "\n\n".join(f"# Part {number}\n\n" + f"It is part {number}. " * 60 for number in range(stale + 1))
+    store.objects.put(TENANT, "documents/a.md", parts.encode())
+    assert written_whole("first", event, store) is JobStatus.WRITTEN
+    owner, name = (uploads, "delete_records") if stale else (uploads, "chunk_ids")
+    do, begun = getattr(owner, name), list[ImportJob]()
+
+    def meanwhile(*given: Any) -> Any:
+        if not begun:
+            store.objects.put(TENANT, "documents/a.md", b"It closes at nine.")
+            begun.append(import_steps.split(Split(job="new", event=event), store))
+        return do(*given)
+
+    monkeypatch.setattr(owner, name, meanwhile)
+    store.objects.put(TENANT, "documents/a.md", b"It closes at eight.")
+    assert written_whole("old", event, store) is JobStatus.WRITTEN
+    page = import_steps.page(PageRequest(job=begun[0], cursor=Cursor()), store)
+    for place in manifest.items(begun[0], page.items or "", store.objects):
+        import_steps.batch(Batch(job=begun[0], phase=page.phase, batch=place), store)
+    assert import_steps.finish(Finish(job=begun[0]), store).status is JobStatus.WRITTEN
+    assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
+
+
+def test_a_version_is_not_stored_over_one_that_begins_when_it_does(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = f"posted/{_NOW:020d}-f/=a.md", f"posted/{_NOW + 1:020d}-0/=a.md"
+    put = store.objects.put
+
+    def overtaken(tenant_id: str, key: str, content: Any) -> Any:
+        if key.endswith(".state"):  # what an import stores first of a document
+            monkeypatch.undo()
+            store.objects.put(TENANT, new, b"It closes at nine.")
+            assert written_whole("new", {"tenant_id": TENANT, "key": new}, store) is JobStatus.WRITTEN
+        return put(tenant_id, key, content)
+
+    store.objects.put(TENANT, old, b"It closes at eight.")
+    monkeypatch.setattr(store.objects, "put", overtaken)
+    with pytest.raises(ObjectChanged):
+        written_whole("old", {"tenant_id": TENANT, "key": old}, store)
+    assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
+
+
+def test_a_state_that_another_import_stores_while_it_is_read_fails_no_import(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, met = store.objects.open, set[str]()
+
+    def replaced_once(tenant_id: str, key: str) -> Any:
+        if "uploads" in key and key not in met:
+            met.add(key)
+            raise ObjectChanged("replaced")
+        return opened(tenant_id, key)
+
+    event = {"tenant_id": TENANT, "key": "documents/a.md"}
+    for text in (b"It closes at eight.", b"It closes at nine."):
+        store.objects.put(TENANT, "documents/a.md", text)
+        assert written_whole("import", event, store) is JobStatus.WRITTEN
+        monkeypatch.setattr(store.objects, "open", replaced_once)
+    assert met
+
+
 def test_of_what_is_posted_the_key_says_when(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(type(store.imports), "start", lambda *given: asked.append(given[3].key))

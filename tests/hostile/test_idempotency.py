@@ -176,6 +176,21 @@ def test_what_cannot_be_read_under_a_key_is_taken_over(library: DemoStages, dama
     assert [answered.json()["written"] for answered in answers] == [1, 1]
 
 
+def test_a_claim_whose_answer_is_lost_and_that_is_sent_again_keeps_nobody_out(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange, sent = library.cache.exchange, list[object]()
+
+    def sent_again(*given: Any) -> Any:
+        if not sent:
+            sent.append(exchange(*given))
+        return exchange(*given)
+
+    monkeypatch.setattr(library.cache, "exchange", sent_again)
+    answers = [FrontDoor(library).ask("POST", "/records", RECORD, headers=KEY) for _ in range(2)]
+    assert [(answered.status, answered.json()["written"]) for answered in answers] == [(200, 1), (200, 1)]
+
+
 def test_a_lost_cache_makes_a_repeated_request_a_repeated_write_and_no_error(
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:

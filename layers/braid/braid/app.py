@@ -104,19 +104,15 @@ class Application(OpenedModels):
             self._schema_breaker.open()
             return None
 
+    @deadline.within(PLAN_S, share=SHARE)
     def plan(self, request: PlanRequest) -> Planned:
         """Run the plan stage."""
-        with deadline.within(PLAN_S, share=SHARE):
-            return self._plan(request)
-
-    def _plan(self, request: PlanRequest) -> Planned:
         profile = self.active_profile()
         forced = self.settings.embedding_model
         model_ids = {kind: resolve(self.profiles, profile, kind, forced).id for kind in EmbeddingType}
-        graph = self.caches.graph(request.query.tenant_id)
         return plan_and_search.run_plan(
             request,
-            graph=graph,
+            graph=self.caches.graph(request.query.tenant_id),
             model_ids=model_ids,
             candidates=self.settings.candidates,
             # The index is opened only if the plan needs one of these.
@@ -128,16 +124,16 @@ class Application(OpenedModels):
             ),
         )
 
+    @deadline.within(EMBED_S, share=SHARE)
     def embed(self, request: EmbedRequest) -> Embedded:
         """Run the embed stage."""
-        with deadline.within(EMBED_S, share=SHARE):
-            return plan_and_search.run_embed(
-                request,
-                model=self.model_for(request.plan.embedding_type, request.plan.model_id),
-                default=self._default_model(request.plan.model_id),
-                encoder_for=self.encoder_for,
-                kept=self.caches.embeddings,
-            )
+        return plan_and_search.run_embed(
+            request,
+            model=self.model_for(request.plan.embedding_type, request.plan.model_id),
+            default=self._default_model(request.plan.model_id),
+            encoder_for=self.encoder_for,
+            kept=self.caches.embeddings,
+        )
 
     def _default_model(self, model_id: str | None) -> ModelConfig:
         """Return the general model of the profile that the plan's model is of, without reading the active profile."""
@@ -147,29 +143,29 @@ class Application(OpenedModels):
                     return resolve(self.profiles, name, EmbeddingType.GENERAL)
         return self.model_for(EmbeddingType.GENERAL)
 
+    @deadline.within(SEARCH_S, share=SHARE)
     def vector_search(self, request: SearchStageRequest) -> Searched:
         """Run the vector_search stage."""
-        with deadline.within(SEARCH_S, share=SHARE):
-            return plan_and_search.run_vector_search(
-                request,
-                index=self.index,
-                now=self.now(),
-                schema_version=self._schema_version(request.query.tenant_id),
-                max_versions_behind=self._max_versions_behind,
-            )
+        return plan_and_search.run_vector_search(
+            request,
+            index=self.index,
+            now=self.now(),
+            schema_version=self._schema_version(request.query.tenant_id),
+            max_versions_behind=self._max_versions_behind,
+        )
 
+    @deadline.within(GRAPH_S, share=SHARE)
     def graph_expand(self, request: GraphRequest) -> GraphFound:
         """Run the graph_expand stage."""
-        with deadline.within(GRAPH_S, share=SHARE):
-            # The cache holds results for the current time; a question with as_of bypasses it.
-            graph = self.graph if request.query.as_of else self.caches.graph(request.query.tenant_id)
-            return graph_expand.run(
-                request,
-                graph=graph,
-                now=self.now(),
-                limits=self.graph_limits(self.fitted.parameters),
-                unknown_words=partial(self._unknown_words, trusted_only=request.query.filters.trusted_only),
-            )
+        # The cache holds results for the current time; a question with as_of bypasses it.
+        graph = self.graph if request.query.as_of else self.caches.graph(request.query.tenant_id)
+        return graph_expand.run(
+            request,
+            graph=graph,
+            now=self.now(),
+            limits=self.graph_limits(self.fitted.parameters),
+            unknown_words=partial(self._unknown_words, trusted_only=request.query.filters.trusted_only),
+        )
 
     def _unknown_words(self, tenant_id: str, words: Sequence[str], *, trusted_only: bool) -> frozenset[str]:
         """Return the words that are in no text of the tenant, or no trusted one; none if the index does not answer."""
@@ -188,12 +184,9 @@ class Application(OpenedModels):
             parameters=parameters,
         )
 
+    @deadline.within(FUSE_S)
     def fuse_rerank(self, request: FuseRequest) -> Answer:
         """Run the fuse_rerank stage."""
-        with deadline.within(FUSE_S):
-            return self._fuse(request)
-
-    def _fuse(self, request: FuseRequest) -> Answer:
         schema_version = self._schema_version(request.query.tenant_id)
         return fuse_rerank.run(
             request,
@@ -328,8 +321,11 @@ class Application(OpenedModels):
 
         return IngestFunction.connect(self.settings)
 
-    def write(self, request: WriteRequest) -> WriteReport:
-        """Check and write: by the deployed ingest function if the settings name one, else in this process."""
+    def write(self, request: WriteRequest, *, require: Callable[[], None] | None = None) -> WriteReport:
+        """Check and write: by the deployed ingest function if the settings name one, else in this process.
+
+        ``require`` is as in :func:`braid.ingestion.writing.write`; the ingest function takes none.
+        """
         if self.settings.engine is EngineKind.AWS and self.settings.ingest_function:
             return self._ingest_function.write(request)
         from braid.ingestion import writing
@@ -340,7 +336,7 @@ class Application(OpenedModels):
             {names.OPERATION: names.WRITE, names.TENANT: request.tenant_id, names.RECORDS: len(request.records)},
             duration=names.OPERATION_DURATION,
         ):
-            return writing.write(request, self)
+            return writing.write(request, self, require=require or writing.nothing)
 
     @opened_once
     def imports(self) -> Imports:

@@ -214,6 +214,10 @@ class Locks(Generic[_Lock]):
 
     def __init__(self, make: Callable[[], _Lock]) -> None:
         self._make: Callable[[], _Lock] = make
+        self.reset()
+
+    def reset(self) -> None:
+        """Drop all locks; for a forked process, where those that other threads held would never be released."""
         self._finding = threading.Lock()
         self._locks: WeakValueDictionary[Hashable, _Lock] = WeakValueDictionary()
 

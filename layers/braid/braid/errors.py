@@ -34,12 +34,13 @@ whose name begins with ``Transient`` is worth trying again; no other is.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 from braid.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from pydantic import ValidationError
 
@@ -164,6 +165,20 @@ class InvalidRequest(BraidError):
             if known and first == field and detail["type"] == "extra_forbidden":
                 clauses[-1] += near_field(detail["loc"], known)
         return cls("; ".join(clauses), field=first)
+
+
+@contextmanager
+def as_invalid_request(names: Mapping[str, str] | None = None, known: Collection[str] = ()) -> Iterator[None]:
+    """Raise pydantic's error in the block as :meth:`InvalidRequest.from_validation` has it.
+
+    The traceback does not show pydantic's, whose text repeats the input.
+    """
+    from pydantic import ValidationError
+
+    try:
+        yield
+    except ValidationError as error:
+        raise InvalidRequest.from_validation(error, names, known) from None
 
 
 class DimensionMismatch(InvalidRequest):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from braid.engines.onnx.encoders import OnnxEncoder
-    from braid.engines.rerankers.selection import Rerankers
+    from braid.engines.rerankers.selection import LazyReranker
     from braid.models import EmbeddingType
     from braid.models.embedding_models import ModelConfig
     from braid.ports.encoder import Encoder, Reranker
@@ -213,10 +213,10 @@ class OpenedModels(OpenedEngines):
         return encoder if threads is None else encoder.for_bulk(min(threads, _MOST_BATCHES))
 
     @opened_once
-    def _rerankers(self) -> Rerankers:
-        from braid.engines.rerankers.selection import Rerankers
+    def _rerankers(self) -> dict[RerankerKind, LazyReranker]:
+        from braid.engines.rerankers.selection import LazyReranker
 
-        return Rerankers(self.settings)
+        return {kind: LazyReranker(kind, self.settings) for kind in RerankerKind}
 
     def open_reranker(self) -> None:
         """Open the reranker that the settings name, if any, ahead of the first question.
@@ -224,7 +224,7 @@ class OpenedModels(OpenedEngines):
         Raises ConfigurationError or ModelError if it cannot be opened.
         """
         if self.settings.reranker is not RerankerKind.NONE:
-            self._rerankers.open(self.settings.reranker)
+            self._rerankers[self.settings.reranker].open()
 
     def reranker_for(self, asked: RerankerKind | None) -> Reranker | None:
         """Return the reranker that the question or else the settings select; None keeps the fused order.
@@ -233,4 +233,4 @@ class OpenedModels(OpenedEngines):
         """
         check_reranker(asked, self.settings.hosted_rerankers)
         kind = self.settings.reranker if asked is None else asked
-        return None if kind is RerankerKind.NONE else self._rerankers.lazy(kind)
+        return None if kind is RerankerKind.NONE else self._rerankers[kind]

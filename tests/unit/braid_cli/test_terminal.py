@@ -102,7 +102,7 @@ def test_what_is_counted_agrees_with_its_number(number: int, words: tuple[str, .
 
 
 def test_json_steers_no_terminal_and_says_what_the_text_holds(capsys: pytest.CaptureFixture[str]) -> None:
-    print_json({"text": "a\x9b31m\x7fb\x1b[2J é"})
+    print_json({"text": "a\x9b31m\x7fb\x1b[2J é \u202e \U000e0041"})
     out = capsys.readouterr().out
     assert printable(out.rstrip("\n")) == out.rstrip("\n")
-    assert json.loads(out) == {"text": "a\x9b31m\x7fb\x1b[2J é"}
+    assert json.loads(out) == {"text": "a\x9b31m\x7fb\x1b[2J é \u202e \U000e0041"}

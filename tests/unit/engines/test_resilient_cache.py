@@ -154,3 +154,19 @@ def test_no_cache_keeps_nothing_and_fails_nothing() -> None:
     cache.put("acme", "a", b"1", 60)
     assert cache.get("acme", "a") is None
     assert cache.generation("acme") == cache.advance("acme") == 0
+
+
+def test_a_slot_that_is_counted_when_a_window_begins_is_given_back_there(clock: Seconds) -> None:
+    counted: dict[float, int] = {}
+
+    class Windows(Memory):
+        def count(self, tenant_id: str, key: str, amount: int, window_s: int, *, ago: int = 0) -> int:  # noqa: ARG002
+            clock.now = 180.0  # the next one begins while it is asked
+            window = clock.now // window_s - ago
+            counted[window] = counted.get(window, 0) + amount
+            return counted[window]
+
+    clock.now = 179.9
+    with ResilientCache(Windows()).slot("acme", "writes", limit=1, window_s=60, clock=clock) as free:  # type: ignore[arg-type]
+        assert free
+    assert set(counted.values()) == {0}

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -286,7 +287,8 @@ def test_what_a_process_did_not_finish_counts_as_interrupted_and_can_be_done_aga
 def test_another_process_that_lives_is_believed_and_one_that_was_killed_is_not(
     imports: ImportQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "getpid", os.getppid)  # which lives
+    beside = SimpleNamespace(getpid=os.getppid, kill=os.kill)  # which lives; the store is this process's
+    monkeypatch.setattr(import_queue, "os", beside)
     imports._put_state(ACME, "theirs", ImportStatus.RUNNING)
     monkeypatch.undo()
     found = imports.find(ACME, "theirs")
@@ -305,10 +307,11 @@ def test_another_process_that_lives_is_believed_and_one_that_was_killed_is_not(
 def test_a_process_that_has_the_id_of_one_that_was_killed_is_not_taken_for_it(
     imports: ImportQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "getpid", os.getppid)  # of a process that lives
+    beside = SimpleNamespace(getpid=os.getppid, kill=os.kill)  # a process that lives
+    monkeypatch.setattr(import_queue, "os", beside)
     monkeypatch.setattr(import_queue, "_start_time", lambda _: "12")
     imports._put_state(ACME, "theirs", ImportStatus.RUNNING)
-    monkeypatch.setattr(os, "getpid", lambda: -1)
+    beside.getpid = lambda: -1
     found = imports.find(ACME, "theirs")
     assert found
     assert found.status is ImportStatus.RUNNING

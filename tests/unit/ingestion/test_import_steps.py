@@ -23,8 +23,8 @@ from braid.settings import Settings
 from moto import mock_aws
 
 from tests.contract.files import FACTS, at_once, escaped, state, watched
-from tests.contract.shapes import ACME, GLOBEX
-from tests.contract.writes import found
+from tests.contract.shapes import ACME, GLOBEX, vertex
+from tests.contract.writes import found, written
 from tests.ended_later import ENDED_LATER, ENDS
 from tests.file_steps import KEY, all_phases, batches, begun, finished, put_lines
 from tests.stages import DemoStages, WordEncoder
@@ -113,6 +113,42 @@ def test_in_the_end_the_same_holds_as_if_all_lines_were_written_at_once_whatever
     report = all_phases(store, begun(store))
     assert (report.status, report.written, report.relationships) == (JobStatus.WRITTEN, 3, 8)
     assert state(store, ACME) == state(store, "once")
+
+
+NAMED = (
+    {"entity": {"id": "ada", "name": "Ada Lovelace", "aliases": ["Countess"], "type": "Person"}},
+    {"record": {"id": "ada", "kind": "entity", "content": "She writes of engines."}},
+    {"record": {"id": "grace", "kind": "entity", "name": "Grace Hopper", "content": "She works at the yard."}},
+    {"record": {"id": "text", "content": "They met Ada Lovelace with Grace Hopper."}},
+)
+
+
+@pytest.mark.parametrize("lines", [NAMED, NAMED[::-1]], ids=["forwards", "backwards"])
+def test_an_entity_has_all_that_its_lines_give_and_its_texts_whatever_their_order(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch, lines: tuple[dict[str, Any], ...]
+) -> None:
+    monkeypatch.setattr(import_steps, "BATCH_LINES", 1)
+    put_lines(store, lines)
+    report = all_phases(store, begun(store))
+    assert (report.status, report.written, report.relationships) == (JobStatus.WRITTEN, 3, 0)
+    page = store.graph.scan(ACME)
+    assert {(one.id, one.name, one.aliases, one.entity_type, one.has_record) for one in page.vertices} == {
+        ("ada", "Ada Lovelace", ("Countess",), "Person", True),
+        ("grace", "Grace Hopper", (), "Document", True),
+        ("text", None, (), "Document", True),
+    }
+    assert {(one.source, one.target) for one in page.relationships} == {("ada", "text"), ("grace", "text")}
+
+
+def test_an_entity_that_is_renamed_while_its_file_is_imported_keeps_the_new_name(store: DemoStages) -> None:
+    put_lines(store, NAMED)
+    job = begun(store)
+    for task in batches(store, job, Phase.ITEMS):
+        import_steps.batch(task, store)
+    written(store, vertex("ada", name="Ada King", entity_type="Person"))
+    for task in batches(store, job, Phase.EDGES):
+        import_steps.batch(task, store)
+    assert [one.name for one in store.graph.get_many(ACME, ["ada"])] == ["Ada King"]
 
 
 def test_written_again_no_edge_changes_in_between_and_none_ends_later(

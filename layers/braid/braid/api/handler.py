@@ -33,7 +33,7 @@ from braid.api.record_routes import add_import_routes, add_record_routes
 from braid.api.router import Api
 from braid.deadline import within
 from braid.errors import BraidError
-from braid.lambda_runtime.stage_handlers import request_log, send_recorded
+from braid.lambda_runtime.stage_handlers import RequestLog, send_recorded
 from braid.lambda_runtime.warm_up import open_beforehand
 from braid.settings import Membership
 from braid.telemetry import exporting, names
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from braid.api.authorisation import Caller
     from braid.api.router import Library
-    from braid.lambda_runtime.stage_handlers import Handler, RequestLog
+    from braid.lambda_runtime.stage_handlers import Handler
 
 SERVICE = "search_api"
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
@@ -69,7 +69,7 @@ def make_handler(library: Library) -> Handler:
         answered as RFC 9457 problem details.
     """
     exporting.start(SERVICE)
-    log = request_log(SERVICE)
+    log = RequestLog(SERVICE)
     audit = open_audit_log(library.settings)
     routers = threading.local()
 

@@ -164,10 +164,9 @@ def from_validation(errors: Sequence[Mapping[str, Any]], known: Collection[str] 
     suggested = ""
     if shown and shown[0]["type"] == "extra_forbidden":
         suggested = near_field(_within_request(shown[0]["loc"]), known)
-    details = (plainly(error) for error in shown)
     fields = tuple(
-        FieldProblem(field=_place(error["loc"]), detail=f"{told}{'' if number else suggested}")
-        for number, (error, told) in enumerate(zip(shown, details, strict=True))
+        FieldProblem(field=_place(error["loc"]), detail=f"{plainly(error)}{'' if number else suggested}")
+        for number, error in enumerate(shown)
     )
     detail = f"fields of the request are wrong{first_of_many(len(errors))}"
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=fields)
@@ -180,8 +179,9 @@ def from_error(error: BraidError) -> Problem:  # noqa: PLR0911 - one return for 
     """
     match error:
         case InvalidRequest():
-            fields = [FieldProblem(field=error.field, detail=_without(error.field, str(error)))] if error.field else []
-            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", str(error), errors=fields)
+            told, field = str(error), error.field
+            fields = [FieldProblem(field=field, detail=told.removeprefix(f"{field}: "))] if field else []
+            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", told, errors=fields)
         case UnknownTenant():
             return not_found("nothing is stored for this tenant")
         case TenantBeingDeleted():
@@ -213,8 +213,3 @@ def _place(location: Sequence[str | int]) -> str:
 
 def _within_request(location: Sequence[str | int]) -> Sequence[str | int]:
     return location[1:] if location[0] in {"body", "query", "path", "header"} else location
-
-
-def _without(field: str, message: str) -> str:
-    """Return a message without its leading field name."""
-    return message.removeprefix(f"{field}: ")

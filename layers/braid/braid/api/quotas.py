@@ -126,9 +126,9 @@ class Quotas:
             return retrieve(query)
         spent = self._cache.count(query.tenant_id, _RERANKING, 0, DAY_S)
         if spent is None or spent >= budget * MICRO:
-            answer = retrieve(query.model_copy(update={"reranker": RerankerKind.NONE}))
+            answer = retrieve(query.altered(reranker=RerankerKind.NONE))
             degraded = tuple(dict.fromkeys((*answer.degraded, "rerank")))
-            return answer.model_copy(update={"degraded": degraded, "holds_until": None})
+            return answer.altered(degraded=degraded, holds_until=None)
         answer = retrieve(query)
         if answer.rerank_cost_usd:
             self._cache.count(query.tenant_id, _RERANKING, math.ceil(answer.rerank_cost_usd * MICRO), DAY_S)

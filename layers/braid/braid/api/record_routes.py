@@ -284,7 +284,7 @@ def _dotted(place: str) -> str:
 def _cursor_of(api: Api, after: str | None, of: str) -> str | None:
     """Return the cursor of a token; None, for the first page, if there is no token.
 
-    Raises Problem 422 if the token is not one of this tenant and list, or has expired.
+    Raises InvalidRequest if the token is not one of this tenant and list, or has expired.
     """
     if after is None:
         return None
@@ -293,9 +293,7 @@ def _cursor_of(api: Api, after: str | None, of: str) -> str | None:
     except InvalidToken:
         content = {}
     if content.get("tenant_id") != api.tenant_id:
-        field = FieldProblem(field="after", detail="not what a page gave as its next, or too old")
-        detail = "after: not what a page gave as its next, or too old"
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=[field])
+        raise InvalidRequest("after: not what a page gave as its next, or too old", field="after")
     return content["after"]
 
 

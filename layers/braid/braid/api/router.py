@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
+from braid.retrieval import tenant_search
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
     from re import Pattern
 
     from aws_lambda_powertools.event_handler.api_gateway import Route
@@ -24,14 +25,11 @@ if TYPE_CHECKING:
     from braid.api.authorisation import Caller
     from braid.api.quotas import Quotas
     from braid.ingestion.deleting import DeleteReport
-    from braid.models import Answer, Query
     from braid.ports.cache import ResilientCache
     from braid.ports.ingestion import Imports, WriteReport, WriteRequest
-    from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.members import MembershipStore
     from braid.ports.object_store import ObjectStore
     from braid.ports.schema_registry import SchemaRegistry
-    from braid.ports.search_index import SearchIndex
     from braid.reembedding import ReembeddingJob
     from braid.retrieval.context.message_selection import Context, ContextRequest
     from braid.retrieval.use_counts import UseCounts
@@ -40,20 +38,12 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
-class Library(Protocol):
+class Library(tenant_search.Library, Protocol):
     """The services that the routes call; implemented by :class:`braid.app.Application`."""
 
     @property
     def settings(self) -> Settings:
         """The settings."""
-
-    @property
-    def index(self) -> SearchIndex:
-        """The search index."""
-
-    @property
-    def graph(self) -> WritableGraph:
-        """The knowledge graph."""
 
     @property
     def schemas(self) -> SchemaRegistry:
@@ -78,9 +68,6 @@ class Library(Protocol):
     @property
     def uses(self) -> UseCounts:
         """Counts of how often records were recently returned or opened."""
-
-    def answer(self, query: Query) -> Answer:
-        """Answer a question."""
 
     def write(self, request: WriteRequest) -> WriteReport:
         """Write records, vertices and relationships."""
@@ -107,9 +94,6 @@ class Library(Protocol):
 
     def cache_counts(self) -> dict[str, int]:
         """Return the hits and misses of each cache since the last call, by metric name."""
-
-    def now(self) -> datetime:
-        """Return the current time, in UTC."""
 
 
 class Api(APIGatewayHttpResolver):

@@ -38,7 +38,7 @@ from braid.models import (
     Timestamp,
     Weights,
 )
-from braid.models.enums_and_scalars import AskedTime, MetadataValue
+from braid.models.enums_and_scalars import AskedTime, MetadataValue, on_one_line
 from braid.models.metadata_filters import Conditions
 from braid.ports.graph_query import GraphQuestion
 from braid.ports.ingestion import Import, ImportAsked, ImportName, ImportStatus, MissingEnds
@@ -116,7 +116,7 @@ class Entity(Frozen):
         if sent_bytes(self) <= MAX_RECORD_BYTES:
             return self
         shorter = {"content": beginning(self.content, MAX_RECORDS_BYTES // 2), "aliases": (), "metadata": {}}
-        return self.model_copy(update={**shorter, "shortened": True})
+        return self.altered(**shorter, shortened=True)
 
 
 class EntitySummary(Frozen):
@@ -149,7 +149,7 @@ class Related(Frozen):
 
     def __repr__(self) -> str:
         """Return a line for each: score, path and id."""
-        lines = [f"{hit.score:.2f} · {hit.path} · [{hit.id}]" for hit in self.hits]
+        lines = [on_one_line(f"{hit.score:.2f} · {hit.path} · [{hit.id}]") for hit in self.hits]
         return "\n".join([*lines, *(["(and more)"] if self.truncated else [])]) or "(nothing related)"
 
     __str__ = __repr__
@@ -322,7 +322,7 @@ class RecordSummary(NewRecord):
     def stub(self) -> Self:
         """Return the record without its long fields."""
         left_out = {"content": "", "aliases": (), "metadata": {}, "supersedes": (), "shortened": True}
-        return self.model_copy(update=left_out)
+        return self.altered(**left_out)
 
     @classmethod
     def of(cls, record: Record) -> Self:

@@ -72,7 +72,7 @@ def batches(content: object, tenant: str, *, items: int, size: int) -> Iterator[
         if batch.errors:
             error = batch.errors[0]
             if renamed and error.field == "_id":
-                error = error.model_copy(update={"field": "id"})
+                error = error.altered(field="id")
             raise InvalidRequest(str(error), field=error.field or error.place)
         count, length = count + 1, length + weight
     if count:

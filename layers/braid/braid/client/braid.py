@@ -9,14 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from braid.errors import InvalidRequest
+from braid.errors import InvalidRequest, as_invalid_request
 from braid.models import Question, RecordId
 from braid.ports.ingestion import MissingEnds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
     from braid.client.added_items import Documents
@@ -69,6 +69,14 @@ class Backend(Protocol):
 
     def write(self, tenant: str | None, request: WriteRequest) -> WriteSummary:
         """Write all items of a request, or none if one is invalid."""
+
+    def update(
+        self,
+        tenant: str | None,
+        id: str,  # noqa: A002 - a record's
+        change: Callable[[RecordSummary | None], WriteRequest],
+    ) -> WriteSummary:
+        """Write what a function makes of the record with an id, or of None if there is none."""
 
     def add_documents(self, tenant: str | None, path: Path) -> Added:
         """Ingest a file or folder of documents."""
@@ -263,17 +271,33 @@ class Braid:
     def update(self, /, id: str, **fields: Any) -> WriteSummary:  # noqa: A002, ANN401 - a record's id and fields
         """Change fields of a stored record.
 
-        Fields are named as for :meth:`add`; the given keys of ``metadata`` are merged into the stored ones.
+        Fields are named as for :meth:`add`; the given keys of ``metadata`` are merged into the stored ones. Of
+        several updates of a record at once each keeps what the others change in a store in a folder; else the last
+        one wins.
 
         Raises InvalidRequest also if no record has the id.
         """
-        from braid.models import NewRecord
+        from braid.client.documents_in_process import Added
 
-        stored = self.get(id)
-        if stored is None:
-            raise InvalidRequest(f"id: no record is called {id!r}", field="id")
+        def change(stored: RecordSummary | None) -> WriteRequest:
+            if stored is None:
+                raise InvalidRequest(f"id: no record is called {id!r}", field="id")
+            return self._changed(stored, fields)
+
+        try:
+            return Added().plus(self._backend.update(self._tenant, _checked_id(id, "id"), change))
+        except InvalidRequest as error:
+            raise InvalidRequest(str(error).removeprefix("content: "), field=error.field) from error
+
+    def _changed(self, stored: RecordSummary, fields: Mapping[str, Any]) -> WriteRequest:
+        """Return the write of a stored record with some fields changed."""
+        from braid.client.added_items import Documents, batches
+        from braid.models import NewRecord
+        from braid.settings import DEFAULT_TENANT
+
         if stored.shortened:
-            raise InvalidRequest(f"id: {id!r} is too long to be read whole; add it anew", field="id")
+            raise InvalidRequest(f"id: {stored.id!r} is too long to be read whole; add it anew", field="id")
+        fields = dict(fields)
         if "text" in fields:
             fields["content"] = fields.pop("text")
         if "metadata" in fields:
@@ -284,10 +308,10 @@ class Braid:
             fields["source"] = {**stored.source.model_dump(exclude_none=True), "title": fields.pop("title")}
         known = {name: getattr(stored, name) for name in NewRecord.model_fields if name != "embeddings"}
         changed = {**NewRecord(**known).model_dump(mode="json", exclude_defaults=True), **fields}
-        try:
-            return self.add({"record": changed})
-        except InvalidRequest as error:
-            raise InvalidRequest(str(error).removeprefix("content: "), field=error.field) from error
+        limits = {"items": self._backend.items_at_once, "size": self._backend.bytes_at_once}
+        (batch,) = batches({"record": changed}, self._tenant or DEFAULT_TENANT, **limits)
+        assert not isinstance(batch, Documents)  # noqa: S101 - for the type checker
+        return batch.request()
 
     def delete(self, ids: str | Iterable[str]) -> int:
         """Delete records, or entities without a record, permanently; return how many of the ids were deleted."""
@@ -297,10 +321,8 @@ class Braid:
             raise InvalidRequest("ids: must be an id, or an iterable of ids", field="ids") from error
         removed = 0
         while page := list(islice(given, _IDS_AT_ONCE)):
-            try:
+            with as_invalid_request({str(at): "ids" for at in range(len(page))}):
                 checked = _IDS.validate_python(page)
-            except ValidationError as error:
-                raise InvalidRequest.from_validation(error, {str(at): "ids" for at in range(len(page))}) from error
             report = self._backend.delete(self._tenant, checked)
             removed += report.records + report.entities
         return removed
@@ -338,10 +360,8 @@ class Braid:
         """
         from braid.client.results import Results
 
-        try:
+        with as_invalid_request({"text": "question"}, Question.model_fields):
             asked = question if isinstance(question, Question) else Question(text=question, **fields)
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error, {"text": "question"}, Question.model_fields) from error
         return Results(asked.text, self._backend.answer(self._tenant, asked))
 
     def context(
@@ -363,10 +383,8 @@ class Braid:
         """
         from braid.retrieval.context.message_selection import ContextQuestion
 
-        try:
+        with as_invalid_request({"query": "question"}, ContextQuestion.model_fields):
             asked = ContextQuestion(query=question, messages=_messages(messages), **fields)
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error, {"query": "question"}, ContextQuestion.model_fields) from error
         return self._backend.context(self._tenant, asked)
 
     def related(
@@ -409,10 +427,8 @@ class Braid:
             "as_of": as_of,
             "trusted_only": trusted_only,
         }
-        try:
+        with as_invalid_request():
             asked = RelatedQuestion.model_validate({"entity": entity, **fields})
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error) from error
         return self._backend.related(self._tenant, **dict(asked))
 
     def facts(self, /, entity: str, **how: Unpack[RelatedFields]) -> list[Fact]:
@@ -440,10 +456,8 @@ class Braid:
 
 def _checked_id(given: str, argument: str) -> str:
     """Check an id and return it. Raises InvalidRequest, which names the argument, if it can be none."""
-    try:
+    with as_invalid_request({"request": argument}):
         return _ID.validate_python(given)
-    except ValidationError as error:
-        raise InvalidRequest.from_validation(error, {"request": argument}) from error
 
 
 def _messages(given: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:

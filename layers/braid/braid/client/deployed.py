@@ -25,7 +25,7 @@ from braid.api.schemas import (
 )
 from braid.client.api_errors import ApiError, RefusedFields, error_of_answer, unreachable
 from braid.client.bounded_responses import MAX_READ_BYTES, AnswerUnbounded, bounded_pool
-from braid.errors import InvalidRequest
+from braid.errors import as_invalid_request
 from braid.ingestion.deleting import DeleteReport
 from braid.ingestion.inline_writes import MAX_INLINE
 from braid.models import Answer, Frozen, NewRecord, NewRelationship, NewVertex
@@ -37,7 +37,7 @@ from braid.telemetry import names
 from braid.telemetry.recording import operation, trace_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from braid.api.schemas import RecordSummary
@@ -122,10 +122,8 @@ class Deployed:
 
     def graph_query(self, tenant: str | None, question: Mapping[str, Any]) -> GraphResult:
         """Run a graph query."""
-        try:
+        with as_invalid_request(known=GraphRequest.model_fields):
             asked = GraphRequest.model_validate(question)
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error, known=GraphRequest.model_fields) from error
         return self._post(tenant, "/graph/query", asked, GraphResult)
 
     def read(self, tenant: str | None, ids: Sequence[str]) -> Sequence[RecordSummary]:
@@ -159,6 +157,15 @@ class Deployed:
             return self._post(tenant, "/records", writes, WriteSummary)
         except RefusedFields as error:
             raise error.at(request) from error
+
+    def update(
+        self,
+        tenant: str | None,
+        id: str,  # noqa: A002 - a record's
+        change: Callable[[RecordSummary | None], WriteRequest],
+    ) -> WriteSummary:
+        """Write what a function makes of the record with an id; of two updates at once the last wins."""
+        return self.write(tenant, change(next(iter(self.read(tenant, (id,))), None)))
 
     def add_documents(self, tenant: str | None, path: Path) -> Added:
         """Post a file, or each file of a folder, and wait until all are imported."""

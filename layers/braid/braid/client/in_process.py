@@ -5,18 +5,20 @@ Modules that only some calls need are imported by these calls: a process that on
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from braid.app import Application
-from braid.errors import ModelError, StoreError
+from braid.errors import ModelError, StoreError, TransientStoreError
 from braid.models import Query
 from braid.ports.keys import pages
 from braid.settings import DEFAULT_TENANT, EngineKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 _PAGE = 100
+_UPDATES = 100
+"""Most times that an update is tried while others change its record."""
+
+
+class _ChangedMeanwhile(Exception):
+    """A record was changed between reading and writing it."""
 
 
 class InProcess:
@@ -53,6 +61,7 @@ class InProcess:
         self._has_models = False
         self._warned = False
         self._closed = False
+        self._process = os.getpid()
 
     def __repr__(self) -> str:
         """Return the store's folder or the address of OpenSearch, quoted."""
@@ -61,16 +70,28 @@ class InProcess:
 
     @property
     def application(self) -> Application:
-        """The application, opened by the first call. Raises StoreError after :meth:`close`."""
+        """The application, opened by the first call. Raises StoreError after :meth:`close`, and in a forked process.
+
+        A fork has the models without their threads, and the store without its locks.
+        """
+        self._refuse_if_forked()
         with self._opening:
             if self._closed:
                 raise StoreError(f"{self!r} was closed; open another Braid")
             if self._opened is None:
-                self._opened = Application(self._settings)
+                self._opened, self._process = Application(self._settings), os.getpid()
             return self._opened
+
+    def _is_forked(self) -> bool:
+        return self._opened is not None and self._process != os.getpid()
+
+    def _refuse_if_forked(self) -> None:
+        if self._is_forked():
+            raise StoreError(f"{self!r} was opened before this process was forked; open another Braid in this one")
 
     def _with_models(self) -> Application:
         """Return the application, after making missing models. Raises ModelError if one cannot be made."""
+        self._refuse_if_forked()
         with self._opening:
             if not self._has_models:
                 self.application.make_models()
@@ -78,9 +99,9 @@ class InProcess:
             return self.application
 
     def close(self) -> None:
-        """Close the application, if one is open."""
+        """Close the application, if one is open; in a forked process it stays open for the one that opened it."""
         self._closed = True
-        if self._opened is not None:
+        if self._opened is not None and not self._is_forked():
             self._opened.close()
 
     def _questions(self, tenant: str | None) -> TenantQuestions:
@@ -95,6 +116,7 @@ class InProcess:
 
     def _try_models(self) -> None:
         """Make missing models; on failure warn once, and do not try again for questions."""
+        self._refuse_if_forked()
         with self._opening:
             if self._warned:
                 return
@@ -139,15 +161,34 @@ class InProcess:
         for page in pages(self.application.index.scan, tenant, limit=_PAGE):
             yield from (RecordSummary.of(record) for record in page.records if record.tenant_id == tenant)
 
-    def write(self, tenant: str | None, request: WriteRequest) -> WriteSummary:
-        """Write all items of a request, or none if one is invalid."""
+    def write(
+        self, tenant: str | None, request: WriteRequest, *, require: Callable[[], None] | None = None
+    ) -> WriteSummary:
+        """Write all items of a request, or none if one is invalid; ``require`` as in a write."""
         from braid.api.schemas import WriteSummary
         from braid.ingestion.writing import require_written
 
-        report = require_written(
-            self._with_models().write(request.model_copy(update={"tenant_id": tenant or DEFAULT_TENANT}))
-        )
-        return WriteSummary(**{name: getattr(report, name) for name in WriteSummary.model_fields})
+        given = request.altered(tenant_id=tenant or DEFAULT_TENANT)
+        return WriteSummary.taken_from(require_written(self._with_models().write(given, require=require)))
+
+    def update(
+        self,
+        tenant: str | None,
+        id: str,  # noqa: A002 - a record's
+        change: Callable[[RecordSummary | None], WriteRequest],
+    ) -> WriteSummary:
+        """Write what a function makes of the record with an id, again if that has changed before it was written."""
+        for _ in range(_UPDATES):
+            stored = self.read(tenant, (id,))
+
+            def require(read: Sequence[RecordSummary] = stored) -> None:
+                if self.read(tenant, (id,)) != read:
+                    raise _ChangedMeanwhile
+
+            request = change(next(iter(stored), None))
+            with suppress(_ChangedMeanwhile):
+                return self.write(tenant, request, require=require)
+        raise TransientStoreError(f"{id!r} is being changed by others all the time; try again")
 
     def add_documents(self, tenant: str | None, path: Path) -> Added:
         """Ingest a file or folder of documents."""

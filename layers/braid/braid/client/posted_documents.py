@@ -8,12 +8,10 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pydantic import ValidationError
-
 from braid.api.schemas import DocumentRequest, ImportSummary
 from braid.client.api_errors import ApiError
 from braid.client.documents_in_process import Added
-from braid.errors import InvalidRequest
+from braid.errors import InvalidRequest, as_invalid_request
 from braid.ingestion.documents import folder_listing
 from braid.ingestion.documents.progress import FileSkipped
 from braid.ingestion.regular_files import open_regular
@@ -90,10 +88,8 @@ def _request(file: FoundFile, name: str) -> DocumentRequest:
         )
     if not content:
         raise InvalidRequest("is empty", field="content")
-    try:
+    with as_invalid_request():
         return DocumentRequest(name=name, content=content)
-    except ValidationError as error:
-        raise InvalidRequest.from_validation(error) from error
 
 
 def _ended(name: str, begun: ImportSummary, find: Callable[[str], ImportSummary], within_s: float) -> Added:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
+from html import escape as escape_html
 from typing import TYPE_CHECKING, Final, overload
 
 from braid.models import Frozen, Label, Name, RecordId, Score, Source, in_words
+from braid.models.enums_and_scalars import on_one_line
 from braid.understanding.question_relations import sentence
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Results(Sequence["Result"]):
         return remarks or ([] if self else ["nothing found"])
 
     def __repr__(self) -> str:
-        lines = [f"Results of {self.question!r}", *(f"  ({remark})" for remark in self._remarks())]
+        lines = [f"Results of {self.question!r}", *(f"  ({on_one_line(remark)})" for remark in self._remarks())]
         for result in self:
             lines += [f"{result.rank:>2}. {result}", *(f"    path {path}" for path in _walked(result))]
         return "\n".join(lines)
@@ -84,6 +85,11 @@ class Results(Sequence["Result"]):
         remarks = "".join(f"<div><i>{escape(remark)}</i></div>" for remark in self._remarks())
         rows = "".join(map(_row, self))
         return f'<div style="max-width:52em"><b>{escape(self.question)}</b>{remarks}<table>{rows}</table></div>'
+
+
+def escape(text: str) -> str:
+    """Return text as HTML, without characters that are not seen or reverse what is beside them."""
+    return escape_html(on_one_line(text))
 
 
 def _walked(result: Result) -> list[str]:

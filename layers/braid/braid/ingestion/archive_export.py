@@ -88,7 +88,7 @@ class Manifest(Frozen):
     stage: Annotated[int, Field(ge=0, le=2)] = 0
     """0 while records are written, 1 while the graph is, 2 at the end."""
     changed: bool = False
-    """Whether the tenant was written to during the export, so that the archive is not a consistent snapshot."""
+    """Whether the tenant was, or may have been, written to during the export: the archive is no consistent snapshot."""
 
     @field_validator("parts")
     @classmethod
@@ -154,7 +154,7 @@ def _export(
 
     def keep(changes: Mapping[str, object], parts: Iterable[Part] = ()) -> None:
         nonlocal manifest
-        manifest = manifest.model_copy(update={**changes, "parts": (*manifest.parts, *parts)})
+        manifest = manifest.altered(**changes, parts=(*manifest.parts, *parts))
         _replace_file(folder / MANIFEST, manifest.model_dump_json(indent=1).encode())
         if on_progress:
             counts = manifest.counts()
@@ -164,7 +164,9 @@ def _export(
     while manifest.stage < len(_STAGES):
         parts, after = _write_parts(folder, manifest, _STAGES[manifest.stage](tenant_id, store, manifest))
         stage = manifest.stage if after else manifest.stage + 1
-        changed = stage == len(_STAGES) and manifest.generation != store.cache.generation(tenant_id)
+        # What cannot be known, as the cache fails, may have changed.
+        known = {manifest.generation, store.cache.generation(tenant_id)}
+        changed = stage == len(_STAGES) and (len(known) > 1 or None in known)
         keep({"after": after, "stage": stage, "changed": changed}, parts)
     return manifest
 

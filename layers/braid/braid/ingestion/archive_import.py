@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from braid.errors import DatasetError
 from braid.ingestion.archive_export import MANIFEST, PAGE, PartKind, verify
 from braid.ingestion.bulk.fingerprints import Fingerprints, contains, fingerprint_of
+from braid.ingestion.deleting import delete_records
+from braid.ingestion.entities_found_in_texts import delete_mentions
 from braid.ingestion.item_refusals import (
     OWN_ENTITY_TYPES,
     OWN_RELATIONSHIP_TYPES,
@@ -21,7 +23,8 @@ from braid.ingestion.item_refusals import (
 )
 from braid.ingestion.regular_files import open_regular
 from braid.models import Frozen, Record, Relationship, Vertex
-from braid.ports.deletion_marks import refuse_while_deleted
+from braid.ports.batches import batches
+from braid.ports.deletion_marks import refuse_if_deleted_since, refuse_while_deleted, undone, was_deleted_since
 from braid.ports.knowledge_graph import GraphTypes
 from braid.strict_json import NotJson, read_json
 from braid.understanding.encoder_windows import embed
@@ -119,8 +122,11 @@ class _Import:
         """Sums of the items' hashes."""
         self.counts = dict.fromkeys(PartKind, 0)
         self.left_out = 0
+        self._mark = refuse_while_deleted(tenant_id, store.cache)
         self._places: list[str] = []
         """File and line of each item of the current page."""
+        self._replaced: list[str] = []
+        """Ids of the current page's records that are stored otherwise."""
         self._ids = Fingerprints()
         self._vertices = b""
         """The sorted fingerprints of the archive's vertices."""
@@ -132,27 +138,18 @@ class _Import:
         for at, part in enumerate(self.manifest.parts):
             if part.kind is not kind:
                 continue
-            page: list[Item] = []
-            places: list[str] = []
-            size = 0
             number = 0
             with open_regular(self.folder / part.name) as file:
-                for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE_BYTES), b""), start=1):
-                    places.append(f"{self.folder}: {part.name}, line {number}")
-                    page.append(self._read(kind, line, places[-1]))
-                    size += len(line)
-                    if len(page) == PAGE or size > _PAGE_BYTES:
-                        self._places = places
-                        yield page
-                        page, places, size = [], [], 0
+                lines = enumerate(iter(lambda: file.readline(_MAX_LINE_BYTES), b""), start=1)
+                for some in batches(lines, PAGE, size=_PAGE_BYTES, size_of=lambda numbered: len(numbered[1])):
+                    self._places = [f"{self.folder}: {part.name}, line {number}" for number, _ in some]
+                    number, _ = some[-1]
+                    yield [self._read(kind, line, place) for (_, line), place in zip(some, self._places, strict=True)]
             if number != part.items:
                 raise DatasetError(
                     f"{self.folder / MANIFEST}: parts.{at}.items: is {part.items:,}, and {part.name} has {number:,} "
                     "lines; nothing was imported"
                 )
-            if page:
-                self._places = places
-                yield page
 
     def _read(self, kind: PartKind, line: bytes, place: str) -> Item:
         try:
@@ -220,20 +217,37 @@ class _Import:
         current = self.store.schemas.current(self.tenant_id)
         for schema in sorted(self.manifest.schemas, key=lambda schema: schema.version):
             if schema.version > current:
-                self.store.schemas.register(schema.model_copy(update={"tenant_id": self.tenant_id}))
+                self.store.schemas.register(schema.altered(tenant_id=self.tenant_id))
 
     def write(self, kind: PartKind, items: Sequence[Item]) -> None:
-        """Write a page's items, in one transaction; records are embedded first where the archive lacks vectors."""
+        """Write a page's items, in one transaction; records are embedded first where the archive lacks vectors.
+
+        Raises TenantBeingDeleted if the tenant is being deleted, or where stores do not commit together was deleted
+        since the import began; the page is not kept then.
+        """
         records = self._new([item for item in items if isinstance(item, Record)])
         vertices = [item for item in items if isinstance(item, Vertex)]
         edges = self._whole([item for item in items if isinstance(item, Relationship)])
         if records or vertices or edges:
             with self.store.transaction(self.tenant_id):
-                refuse_while_deleted(self.tenant_id, self.store.cache)
+                refuse_if_deleted_since(self.tenant_id, self.store.cache, self._mark)
                 if kind is PartKind.RECORDS:
+                    self._delete_mentions()
                     self.store.index.upsert(records)
                 else:
                     self.store.graph.upsert(vertices, edges)
+            if was_deleted_since(self.tenant_id, self.store.cache, self._mark):
+                ids = [record.id for record in records] + [vertex.id for vertex in vertices]
+                delete_records(self.tenant_id, ids, self.store)
+                raise undone(self.tenant_id)
+
+    def _delete_mentions(self) -> None:
+        """Delete what was found in the texts that the page replaces; the archive has what was found in its own."""
+        graph = self.store.graph
+        mentions = graph.found_mentions(self.tenant_id, self._replaced) if self._replaced else []
+        if mentions:
+            delete_mentions(self.tenant_id, mentions, graph)
+            graph.distrust_unmentioned(self.tenant_id, {edge.source for edge in mentions})
 
     def _new(self, records: Sequence[Record]) -> list[Record]:
         """Return the records that are new or changed, each with a vector of every served model."""
@@ -243,6 +257,7 @@ class _Import:
         models = {model.id: model for model in self.store.models()}
         stored = {record.id: _hash(record) for record in self.store.index.get_many(self.tenant_id, ids)}
         vectors = self.store.index.written(self.tenant_id, list(stored)) if stored else {}
+        self._replaced = [record.id for record in records if stored.get(record.id, _hash(record)) != _hash(record)]
         new = [
             self._served(record)
             for record in records
@@ -261,14 +276,14 @@ class _Import:
                 made[record.id].append(vector)
                 lacking.add(record.id)
         self.embedded += len(lacking)
-        return [record.model_copy(update={"embeddings": tuple(made[record.id])}) for record in new]
+        return [record.altered(embeddings=tuple(made[record.id])) for record in new]
 
     def _served(self, record: Record) -> Record:
         """Return a record without vectors of spaces not configured here, nor supplied ones if these are not allowed."""
         refused = () if self.store.allow_supplied_vectors else record.supplied_spaces
         kept = tuple(each for each in record.embeddings if each.space not in refused and self._is_configured(each))
         supplied = tuple(space for space in record.supplied_spaces if space in {each.space for each in kept})
-        return record.model_copy(update={"embeddings": kept, "supplied_spaces": supplied})
+        return record.altered(embeddings=kept, supplied_spaces=supplied)
 
     def _is_configured(self, embedding: Embedding) -> bool:
         model = self.store.spaces.get(embedding.space)

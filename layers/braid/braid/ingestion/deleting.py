@@ -105,7 +105,7 @@ def delete_texts(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> int:
             delete_mentions(tenant_id, mentions, store.graph)
             store.graph.distrust_unmentioned(tenant_id, {edge.source for edge in mentions})
             vertices = store.graph.get_many(tenant_id, some)
-            store.graph.upsert([vertex.model_copy(update={"has_record": False}) for vertex in vertices], [])
+            store.graph.upsert([vertex.altered(has_record=False) for vertex in vertices], [])
             records += store.index.delete(tenant_id, some)
     return records
 

@@ -154,3 +154,9 @@ def named_entities(
         else:
             found.pop(vertex.id, None)
     return list(found.values())
+
+
+def stored_entities(ids: Iterable[str], in_graph: Mapping[str, Vertex]) -> list[NamedEntity]:
+    """Return those of some entities that are stored and trusted."""
+    stored = (in_graph[name] for name in ids if name in in_graph)
+    return [NamedEntity(one.id, one.name, one.aliases) for one in stored if one.trusted and not one.found]

@@ -35,7 +35,7 @@ def write_items(items: Items, store: WriteStore, *, partial: bool = False, **fie
     if items.errors and not partial:
         return WriteReport(tenant_id=items.tenant_id, errors=tuple(items.errors))
     report = write(items.request(partial=partial, **fields), store)
-    return report.model_copy(update={"errors": (*items.errors, *report.errors)})
+    return report.altered(errors=(*items.errors, *report.errors))
 
 
 def read_missing(body: Mapping[str, Any]) -> MissingEnds:

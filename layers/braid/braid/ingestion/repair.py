@@ -259,13 +259,13 @@ class _Repair:
             better = vertex_of(record) if record.trusted and not vertex.trusted else vertex
             if not vertex.has_record:
                 found.add(Fault.NOT_MARKED, record.id, "the vertex does not know that it has a record")
-                better = better.model_copy(update={"has_record": True})
+                better = better.altered(has_record=True)
             if (vertex.valid_at, vertex.invalid_at) != (record.valid_at, record.invalid_at):
                 found.add(Fault.OTHER_VALIDITY, record.id, "the vertex does not begin or end when its record does")
-                better = better.model_copy(update={"valid_at": record.valid_at, "invalid_at": record.invalid_at})
+                better = better.altered(valid_at=record.valid_at, invalid_at=record.invalid_at)
             if vertex.trusted != record.trusted:
                 found.add(Fault.OTHER_TRUST, record.id, "the vertex is trusted and its record is not, or the reverse")
-                better = better.model_copy(update={"trusted": record.trusted})
+                better = better.altered(trusted=record.trusted)
             if better is not vertex:
                 found.vertices.append(better)
         return found
@@ -288,7 +288,7 @@ class _Repair:
         for vertex in vertices:
             if vertex.has_record and vertex.id not in there:
                 found.add(Fault.NO_RECORD, vertex.id, "the vertex claims a record that is not there")
-                found.vertices.append(vertex.model_copy(update={"has_record": False}))
+                found.vertices.append(vertex.altered(has_record=False))
         for edge in edges:
             if edge.evidence and edge.evidence not in there:
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: there is no record {edge.evidence!r}"
@@ -296,7 +296,7 @@ class _Repair:
                 if edge.found:
                     found.gone.append(edge)
                 else:
-                    found.edges.append(edge.model_copy(update={"evidence": None}))
+                    found.edges.append(edge.altered(evidence=None))
             elif edge.evidence and edge.trusted and not there[edge.evidence].trusted:
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: its evidence {edge.evidence!r} is not trusted"
                 found.add(Fault.OTHER_TRUST, edge.source, message)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from braid.ingestion.entities_found_in_texts import find_names, stale_mentions, successors_of_names
-from braid.ingestion.given_entity_linking import NamedEntities, named_entities
+from braid.ingestion.given_entity_linking import NamedEntities, named_entities, stored_entities
 from braid.ingestion.item_refusals import (
     OWN_ENTITY_TYPES,
     Given,
@@ -116,7 +116,7 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
         refuse_long_replacements(given, store)
         refuse_vectors(given, store)
     refuse_newer(given, store)
-    named = sorted({*given.records, *given.vertices})
+    named = sorted({*given.records, *given.vertices, *request.entities})
     given.in_graph = {vertex.id: vertex for vertex in store.graph.get_many(request.tenant_id, named)}
     given.without_old_names = _without_old_names(given, store)
     if not request.supersede_only:
@@ -173,7 +173,8 @@ def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     """
     tenant_id = given.request.tenant_id
     entities = named_entities(given.vertices.values(), given.records, given.in_graph | given.without_old_names)
-    named = NamedEntities(tenant_id, entities, {*given.vertices, *given.records}, store)
+    entities += stored_entities(set(given.request.entities) - set(given.vertices), given.in_graph)
+    named = NamedEntities(tenant_id, entities, {*given.vertices, *given.records, *given.request.entities}, store)
     accepted.successors = successors_of_names(tenant_id, named, store)
     found = find_names(given.records, named, given.in_graph, store)
     stated = {endpoint for edge in given.edges.values() for endpoint in (edge.source, edge.target)}
@@ -205,8 +206,7 @@ def _as_trusted_as_evidence(
     trust = {name: one.trusted for name, one in written.items()}
     trust |= {name: record.trusted for name, record in records.items()}
     return [
-        edge if trust.get(edge.evidence or "", True) else edge.model_copy(update={"trusted": False})
-        for edge in request.relationships
+        edge if trust.get(edge.evidence or "", True) else edge.altered(trusted=False) for edge in request.relationships
     ]
 
 
@@ -249,7 +249,7 @@ def _without_types_over_limit(records: Sequence[Record], given: Given, store: Wr
     named: list[Record | Vertex] = [*given.records.values(), *given.vertices.values()]
     kinds = Types(known | {one.entity_type for one in named if one.entity_type})
     return [
-        one if one.entity_type is None or kinds.admit(one.entity_type) else one.model_copy(update={"entity_type": None})
+        one if one.entity_type is None or kinds.admit(one.entity_type) else one.altered(entity_type=None)
         for one in records
     ]
 

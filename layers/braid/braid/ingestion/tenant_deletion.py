@@ -38,7 +38,8 @@ _WRITES = (
 _CACHED = "cached answers: no question finds them any more, and they expire; what is kept of all tenants is beside them"
 _INDEX = (
     "an index of its own, without records, or one that a move began: until that has ended no other begins; end it "
-    "with `braid reembed --rollback` or `--drop-previous`, and an index of its own with `--index shared`"
+    "with `braid reembed --rollback` or `--drop-previous`, which also removes what was left of it in the shared index, "
+    "and an index of its own with `--index shared`"
 )
 
 

@@ -8,6 +8,7 @@ tenants' questions.
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
 from functools import partial
@@ -26,6 +27,8 @@ EMBEDDING_AT_ONCE: Final = 2
 """Writes of one tenant that run a model at the same time."""
 _TURNS: Final = Locks(threading.Lock)
 _EMBEDDING: Final = Locks(partial(threading.BoundedSemaphore, EMBEDDING_AT_ONCE))
+os.register_at_fork(after_in_child=_TURNS.reset)
+os.register_at_fork(after_in_child=_EMBEDDING.reset)
 
 
 @contextmanager

@@ -78,7 +78,7 @@ class _Version(NamedTuple):
     """Ids of the models that embed records: a move to others begins no generation of a tenant without records."""
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """Require nothing more of a write."""
 
 
@@ -90,7 +90,7 @@ def write(
     batch: int = BATCH,
     on_progress: Callable[[int, int], None] | None = None,
     ahead: RecordVectors | None = None,
-    require: Callable[[], None] = _nothing,
+    require: Callable[[], None] = nothing,
 ) -> WriteReport:
     """Validate and write; once it returns, the items that it counts are durable and older cached answers are invalid.
 
@@ -129,7 +129,7 @@ def write(
     """
     if store.graph_source is GraphSource.FOUND:
         left_out = {"vertices": (), "relationships": (), "places": request.places.records_only()}
-        request = request.model_copy(update=left_out)
+        request = request.altered(**left_out)
     tenant_id, vectors = request.tenant_id, ahead or RecordVectors(store, threads)
     mark = refuse_while_deleted(tenant_id, store.cache)
     prepare = partial(_prepare, request, store, vectors, batch)
@@ -272,6 +272,7 @@ def _commit(
                 if times_overtaken < MAX_OVERTAKEN:
                     raise _Overtaken  # rolls the transaction back
                 prepared = prepare()
+                require()
             refuse_if_deleted_since(tenant_id, store.cache, mark)
             superseded = _put_logged(prepared, store, batch)
             break

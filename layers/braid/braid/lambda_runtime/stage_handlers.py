@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-from aws_lambda_powertools.utilities.parser import ValidationError, parse
+from aws_lambda_powertools.utilities.parser import parse
 from opentelemetry.trace import SpanKind
 
-from braid.errors import BraidError, InvalidRequest
+from braid.errors import BraidError, InvalidRequest, as_invalid_request
 from braid.models import Answer, Frozen, Plan, Query, Source
 from braid.retrieval.stages import results_and_citations
 from braid.settings import load_settings
@@ -94,7 +94,8 @@ def stage_handler(
         started = time.perf_counter()
         tenant_id = None
         try:
-            parsed = _parse(event, request)
+            with as_invalid_request():
+                parsed = parse(event=event, model=request)
             tenant_id = getattr(parsed, "tenant_id", None)
             result = run(parsed)
             for name, figure in (measure(result) if measure else {}).items():
@@ -115,9 +116,7 @@ def stage_handler(
             _add_usage(metrics, tenant_id, elapsed_ms)
             if in_lambda():
                 metrics.flush_metrics()
-        _log_latency(logger, settings, stage, parsed, elapsed_ms)
-        if isinstance(result, Answer):
-            _log_slow_answer(logger, settings, parsed, result)
+        _log_done(logger, settings, stage, parsed, result, elapsed_ms=elapsed_ms)
         return result.model_dump(mode="json")
 
     return logger.inject_lambda_context(_traced(stage, handler), log_event=False)
@@ -170,15 +169,6 @@ class RequestLog:
         """Log a failure: the kind of error, and the store's message or the lines where it happened."""
         fields = {"error": error, "reason": reason, "where": list(where), "function_request_id": request_id}
         self._logger.error("request failed", extra=fields)
-
-
-def request_log(service: str) -> RequestLog:
-    """Return the request log of one function.
-
-    Raises ConfigurationError if a setting is missing or malformed, so that it fails the cold start.
-    """
-    load_settings()
-    return RequestLog(service)
 
 
 def _metrics(service: str) -> EphemeralMetrics:
@@ -268,14 +258,6 @@ def _traced(stage: str, handler: Handler) -> Handler:
     return traced
 
 
-def _parse(event: dict[str, Any], request: type[Request]) -> Request:
-    try:
-        return parse(event=event, model=request)
-    except ValidationError as error:
-        # Not "from error": pydantic's own text repeats the input, and a printed chain would show it.
-        raise InvalidRequest.from_validation(error) from None
-
-
 def _log_failure(logger: Logger, error: Exception) -> None:
     fields: dict[str, object] = {"error": type(error).__name__}
     if isinstance(error, InvalidRequest):
@@ -287,21 +269,20 @@ def _log_failure(logger: Logger, error: Exception) -> None:
         logger.error("stage failed", extra=fields)
 
 
-def _log_latency(logger: Logger, settings: Settings, stage: str, parsed: Frozen, elapsed_ms: float) -> None:
-    limit_ms = settings.slow_stage_ms.get(stage)
-    fields: dict[str, object] = {
-        "latency_ms": round(elapsed_ms, 1),
-        **_described(parsed, with_text=settings.log_queries),
-    }
+def _log_done(
+    logger: Logger, settings: Settings, stage: str, parsed: Frozen, result: Frozen, *, elapsed_ms: float
+) -> None:
+    limit_ms, with_text = settings.slow_stage_ms.get(stage), settings.log_queries
+    described = _described(parsed, with_text=with_text)
+    fields: dict[str, object] = {"latency_ms": round(elapsed_ms, 1), **described}
     if limit_ms is not None and elapsed_ms > limit_ms:
         logger.warning("slow stage", extra=fields | {"limit_ms": limit_ms})
     else:
         logger.info("stage done", extra=fields)
-
-
-def _log_slow_answer(logger: Logger, settings: Settings, parsed: Frozen, answer: Answer) -> None:
-    if why := results_and_citations.slow_answer_fields(answer, settings.slow_total_ms, with_text=settings.log_queries):
-        logger.warning("slow answer", extra={**_described(parsed, with_text=settings.log_queries), **why})
+    if isinstance(result, Answer) and (
+        why := results_and_citations.slow_answer_fields(result, settings.slow_total_ms, with_text=with_text)
+    ):
+        logger.warning("slow answer", extra={**described, **why})
 
 
 def _described(parsed: Frozen, *, with_text: bool) -> Mapping[str, object]:

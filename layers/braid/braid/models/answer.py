@@ -21,6 +21,7 @@ from braid.models.enums_and_scalars import (
     Score,
     Source,
     Timestamp,
+    on_one_line,
 )
 from braid.models.metadata_filters import FacetValue
 from braid.models.query import Plan, Weights
@@ -119,7 +120,8 @@ class Path(Frozen):
         first, *others = self.names or self.ids
         inward = self.inward or (False,) * len(self.types)
         steps = zip(self.types, inward, others, strict=True)
-        return first + "".join(f" ←{kind}─ {name}" if turned else f" ─{kind}→ {name}" for kind, turned, name in steps)
+        said = (f" ←{kind}─ {name}" if turned else f" ─{kind}→ {name}" for kind, turned, name in steps)
+        return on_one_line(first + "".join(said))
 
     def onwards(self, further: Path) -> Path:
         """Return this path continued by one that begins at its end; only the further one if it revisits this one.
@@ -327,7 +329,8 @@ class Result(Frozen):
         """Return score, title, the excerpt of the text, and the id that it is cited by."""
         text = self.citation.excerpt if self.content else ""
         title = "" if self.title == self.id else self.title
-        return " · ".join(part for part in (f"{self.final:.2f}", title, text, f"[{self.id}]") if part)
+        said = " · ".join(part for part in (f"{self.final:.2f}", title, text, f"[{self.id}]") if part)
+        return on_one_line(said)
 
 
 class RelatedEntity(Frozen):

@@ -320,6 +320,21 @@ def visible(value: str) -> str:
     return UNSEEN.sub("", value) or "\N{REPLACEMENT CHARACTER}" if UNSEEN.search(value) else value
 
 
+_SPACES = {0x09, 0x0A, 0x0D, 0x2028, 0x2029}
+_ON_A_LINE = {
+    code: " " if code in _SPACES else "\N{REPLACEMENT CHARACTER}"
+    for code in (*range(0x20), *range(0x7F, 0xA0), *_SPACES)
+}
+
+
+def on_one_line(text: str) -> str:
+    """Return stored text as a terminal may show it: on one line, without control and invisible characters.
+
+    It must not send control sequences, nor reverse the direction of text beside it.
+    """
+    return UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text.translate(_ON_A_LINE))
+
+
 def printable(text: str) -> str:
     """Return a message with unprintable characters replaced, as it may quote any input."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

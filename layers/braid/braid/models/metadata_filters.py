@@ -301,7 +301,7 @@ def _typed(condition: FieldCondition, kinds: frozenset[ValueKind]) -> FieldCondi
         if None in values:
             raise _wrong(condition, f"records have {had} there, and a value of {name} is something else")
         changes[name] = tuple(values)
-    return condition.model_copy(update=changes)
+    return condition.altered(**changes)
 
 
 def _as_kind(value: str | float, kind: ValueKind) -> str | float | None:

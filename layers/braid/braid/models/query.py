@@ -74,7 +74,7 @@ class Filters(Frozen):
     @property
     def restrict(self) -> bool:
         """Whether any filter besides ``trusted_only`` is set."""
-        return self.model_copy(update={"trusted_only": False}) != Filters()
+        return self.altered(trusted_only=False) != Filters()
 
 
 class TemporalContext(Frozen):
@@ -281,7 +281,7 @@ class Plan(Frozen):
 
     def without_quotes(self) -> Self:
         """Return the plan without quotations of the question: names from its text, and fields that no record has."""
-        return self.model_copy(update={"reasons": (), "unknown_fields": ()})
+        return self.altered(reasons=(), unknown_fields=())
 
 
 def check_reranker(asked: RerankerKind | None, enabled: Collection[RerankerKind]) -> None:

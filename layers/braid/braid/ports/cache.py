@@ -130,44 +130,29 @@ def counter_key(key: str, window_s: int, now: float, ago: int = 0) -> str:
 class NoCache:
     """Caches nothing; implements :class:`braid.ports.cache.Cache` where no cache is deployed."""
 
-    def get(self, tenant_id: str, key: str, *, consistent: bool = False) -> None:
+    def get(self, *_: object, **__: object) -> None:
         """Return None."""
 
-    def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
+    def put(self, *_: object) -> None:
         """Do nothing."""
 
-    def exchange(
-        self,
-        tenant_id: str,  # noqa: ARG002 - the port's signature
-        key: str,  # noqa: ARG002
-        expected: bytes | None,
-        value: bytes | None,  # noqa: ARG002
-        ttl_s: int,  # noqa: ARG002
-    ) -> bytes | None:
+    def exchange(self, _tenant_id: str, _key: str, expected: bytes | None, *_: object) -> bytes | None:
         """Return ``expected``, as if it had been exchanged: no other process caches anything either."""
         return expected
 
-    def count(
-        self,
-        tenant_id: str,  # noqa: ARG002 - the port's signature
-        key: str,  # noqa: ARG002
-        amount: int,  # noqa: ARG002
-        window_s: int,  # noqa: ARG002
-        *,
-        ago: int = 0,  # noqa: ARG002
-    ) -> int:
+    def count(self, *_: object, **__: object) -> int:
         """Raise StoreError: a counter that is not stored would enforce no limit."""
         raise StoreError("BRAID_CACHE_TABLE: is not set, and nothing is counted without it")
 
-    def generation(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
+    def generation(self, _tenant_id: str) -> int:
         """Return 0: no value is ever found under it."""
         return 0
 
-    def advance(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
+    def advance(self, _tenant_id: str) -> int:
         """Return 0: nothing is cached."""
         return 0
 
-    def forget(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
+    def forget(self, _tenant_id: str) -> int:
         """Raise ConfigurationError: other processes may have a cache that this one is not configured for."""
         raise ConfigurationError("BRAID_CACHE_TABLE: is not set")
 
@@ -257,6 +242,8 @@ class ResilientCache:
                 earlier = self._cache.count(tenant_id, key, amount, window_s, ago=1) if spans_windows else 0
                 amount = 1
                 taken = self._cache.count(tenant_id, key, amount, window_s)
+                # Read again: a slot counted in a window that began meanwhile would not be given back there.
+                window = clock() // window_s
                 free, maybe_counted = taken + max(earlier, 0) <= limit, True
             except StoreError as error:
                 self._rest(error)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
 from pydantic import AliasChoices, Field, StringConstraints
 
-from braid.models import EdgeId, Frozen, Record, Relationship, TenantId, Text, Vertex
+from braid.models import EdgeId, Frozen, Record, RecordId, Relationship, TenantId, Text, Vertex
 from braid.ports.object_store import ObjectInfo
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class WriteRequest(Frozen):
     superseded items, and writes the ``SUPERSEDES`` edges."""
     ended_apart: frozenset[EdgeId] = frozenset()
     """Identities of edges that were ended outside of this request: their stored ends of validity are kept."""
+    entities: tuple[RecordId, ...] = ()
+    """Entities that earlier requests have written: texts that were written at the same moment are linked to them."""
     rewrite: bool = False
     """Whether vertices and edges that are stored unchanged are written again, as a store now derives more of them."""
 

@@ -451,10 +451,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """
 
     def types(self, tenant_id: TenantId, wanted: GraphTypes) -> GraphTypes:
-        """Return the types in a tenant's graph, without reading all of it; a cached set if it has all the wanted types.
-
-        If nothing is counted, the wanted types.
-        """
+        """Return the types in a tenant's stored counts; the wanted types where no counts are stored."""
 
     def prepare_walks(self, tenant_id: TenantId) -> None:
         """Prepare, at the end of an ingest, the data that the first walks of a large graph would otherwise wait for."""

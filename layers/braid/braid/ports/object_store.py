@@ -29,16 +29,17 @@ class ObjectInfo(Frozen):
     """Changes whenever the content does."""
 
 
-@runtime_checkable
-class ObjectLines(Protocol):
+@dataclass(frozen=True)
+class ObjectLines:
     """The lines of one version of an object, read lazily from the beginning."""
 
-    @property
-    def info(self) -> ObjectInfo:
-        """The object's key, size and version."""
+    info: ObjectInfo
+    read: Callable[[], Iterator[bytes]]
+    """Returns the content in parts, from the beginning; raises the port's errors."""
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield lines without their line feed."""
+        return lines_of(self.read(), self.info.key)
 
 
 @runtime_checkable
@@ -103,17 +104,17 @@ def read_object(objects: ObjectStore, tenant_id: str, key: str) -> bytes:
     return retry_if_replaced(lambda: b"".join(objects.open(tenant_id, key)))
 
 
-def retry_if_replaced(read: Callable[[], _T]) -> _T:
-    """Return what ``read`` reads of one object, starting over, up to ten times, if it is replaced meanwhile.
+def retry_if_replaced(read: Callable[[], _T], *errors: type[StoreError]) -> _T:
+    """Return what ``read`` reads, starting over, up to ten times, if an object is replaced meanwhile.
 
-    Raises ObjectChanged if it was replaced during each read.
+    Raises ObjectChanged if that happened during each read. ``errors`` are further ones after which it starts over.
     """
     from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random  # no question needs it
 
     attempts = Retrying(
         stop=stop_after_attempt(_READ_ATTEMPTS),
         wait=wait_random(0, _READ_WAIT_S),
-        retry=retry_if_exception_type(ObjectChanged),
+        retry=retry_if_exception_type((ObjectChanged, *errors)),
         reraise=True,
     )
     return attempts(read)
@@ -155,19 +156,6 @@ def _read_full(stream: BinaryIO, size: int) -> bytes:
         pieces.append(piece)
         missing -= len(piece)
     return b"".join(pieces)
-
-
-@dataclass(frozen=True)
-class StoredLines:
-    """The lines of one version of an object; implements :class:`braid.ports.object_store.ObjectLines`."""
-
-    info: ObjectInfo
-    read: Callable[[], Iterator[bytes]]
-    """Returns the content in parts, from the beginning; raises the port's errors."""
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Yield lines without their line feed."""
-        return lines_of(self.read(), self.info.key)
 
 
 def lines_of(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:

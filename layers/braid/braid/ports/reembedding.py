@@ -10,7 +10,7 @@ from braid.errors import InvalidRequest
 from braid.models import Frozen, Record, RecordId, TenantId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Unpack
 
     from braid.models import Embedding
@@ -89,7 +89,7 @@ class ReembeddedRecord(Frozen):
 
 def without_vectors(record: Record) -> Record:
     """Return a record without its vectors and the list of spaces whose vectors were supplied."""
-    return record.model_copy(update={"embeddings": (), "supplied_spaces": ()})
+    return record.altered(embeddings=(), supplied_spaces=())
 
 
 def merged(stored: Iterable[Embedding], new: Sequence[Embedding]) -> tuple[Embedding, ...]:
@@ -260,15 +260,11 @@ def move_job(tenant: str | None) -> str:
     return "move" if tenant is None else f"move:{tenant}"
 
 
-class PendingSend(Protocol):
-    """A call to the re-embedding queue that may still be under way."""
-
-    def wait(self) -> bool:
-        """Wait for the call, at most as long as an answer may, and return whether it has ended."""
-
-
 class OutdatedRecords(Protocol):
     """Sends records of an older schema, met while answering, to the re-embedding queue."""
 
-    def send(self, tenant_id: str, record_ids: Sequence[str], target_schema_version: int) -> PendingSend | None:
-        """Queue the records without holding up the answer; None when there was nothing to send."""
+    def send(self, tenant_id: str, record_ids: Sequence[str], target_schema_version: int) -> Callable[[], bool] | None:
+        """Queue the records without holding up the answer; None when there was nothing to send.
+
+        What it returns waits for the queue, at most as long as an answer may, and returns whether the call ended.
+        """

@@ -172,7 +172,7 @@ def check_next(proposed: SchemaVersion, versions: Sequence[SchemaVersion]) -> bo
     """
     for known in versions:
         if known.version == proposed.version:
-            if known.model_copy(update={"created_at": proposed.created_at}) != proposed:
+            if known.altered(created_at=proposed.created_at) != proposed:
                 raise InvalidRequest(
                     f"version: version {proposed.version} of tenant {proposed.tenant_id}'s schema is registered"
                     " with other content; register the change as a new version",

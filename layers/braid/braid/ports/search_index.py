@@ -110,8 +110,7 @@ class SearchIndex(Protocol):
     def upsert(self, records: Sequence[Record]) -> None:
         """Insert or replace records; when it returns they are durable and searchable.
 
-        Raises DimensionMismatch if a vector's length is not that of the vectors already in its space; nothing is
-        written.
+        Raises as :func:`check_vectors`; nothing is written then.
         """
 
     def set_validity(self, records: Sequence[Record]) -> None:
@@ -130,7 +129,10 @@ class SearchIndex(Protocol):
         """Return once scans and counts find every write that was acknowledged before; it may take some minutes."""
 
     def search(self, request: SearchRequest) -> SearchHits:
-        """Search both strands in one round trip."""
+        """Search both strands in one round trip.
+
+        Raises DimensionMismatch if the question's vector does not have the dimension of its space.
+        """
 
     def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId], *, with_vectors: bool = False) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""

@@ -164,12 +164,16 @@ def combine(
     propagation_weight, cut_off
         As of :func:`fuse`.
     """
-    combined = _combine_strands(strands, weights, method, rank_constant, cut_off=cut_off)
+    vectors, words, graph = strands[Source.VECTOR], strands[Source.LEXICAL], strands[Source.GRAPH]
+    if method is Fusion.RRF:
+        weighted = [(weights.vector, vectors), (weights.lexical, words), (weights.graph, graph)]
+        ranked = reciprocal_rank_fusion([(weight, _ranks(scores)) for weight, scores in weighted], rank_constant)
+        return _in_bounds({identity: score * (rank_constant + 1) for identity, score in ranked.items()})
+    texts = sum_of_texts(vectors, words, weights.vector, weights.lexical, cut_off=cut_off)
+    combined = _in_bounds(weighted_sum([(1.0, texts), (weights.graph, graph)]))
     if method is not Fusion.PROPAGATE:
         return combined
     if propagation_weight < 1.0:
-        vectors, words = strands[Source.VECTOR], strands[Source.LEXICAL]
-        texts = sum_of_texts(vectors, words, weights.vector, weights.lexical, cut_off=cut_off)
         most = max(texts.values(), default=0.0) or 1.0
         relative = {identity: score / most for identity, score in texts.items()}
         first = weighted_sum([(propagation_weight, propagated), (1.0 - propagation_weight, relative)])
@@ -177,28 +181,9 @@ def combine(
     return append_scaled_tail(propagated, combined)
 
 
-def _combine_strands(
-    strands: Mapping[Source, Mapping[str, float]],
-    weights: Weights,
-    method: Fusion,
-    rank_constant: int,
-    *,
-    cut_off: bool,
-) -> dict[str, float]:
-    if method is Fusion.RRF:
-        weighted = [
-            (weights.vector, strands[Source.VECTOR]),
-            (weights.lexical, strands[Source.LEXICAL]),
-            (weights.graph, strands[Source.GRAPH]),
-        ]
-        ranked = reciprocal_rank_fusion([(weight, _ranks(scores)) for weight, scores in weighted], rank_constant)
-        combined = {identity: score * (rank_constant + 1) for identity, score in ranked.items()}
-    else:
-        vectors, words = strands[Source.VECTOR], strands[Source.LEXICAL]
-        texts = sum_of_texts(vectors, words, weights.vector, weights.lexical, cut_off=cut_off)
-        combined = weighted_sum([(1.0, texts), (weights.graph, strands[Source.GRAPH])])
+def _in_bounds(scores: Mapping[str, float]) -> dict[str, float]:
     # Nearly all scores are in bounds, and a comparison is cheaper than a call.
-    return {one: score if 0.0 <= score <= 1.0 else clamp(score) for one, score in combined.items()}
+    return {one: score if 0.0 <= score <= 1.0 else clamp(score) for one, score in scores.items()}
 
 
 def adaptive_weights(

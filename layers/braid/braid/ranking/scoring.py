@@ -256,20 +256,16 @@ def _seconds_before_overtaken(one: ScoredCandidate, other: ScoredCandidate, rank
 
 def refreshed(answer: Answer, ranking: Ranking, now: datetime) -> Answer:
     """Return a cached answer that has not expired, with recency and final scores as of ``now``."""
-    return answer.model_copy(
-        update={
-            "results": tuple(_refreshed(result, ranking, answer.answered_at, now) for result in answer.results),
-            "answered_at": now,
-        }
+    return answer.altered(
+        results=tuple(_refreshed(result, ranking, answer.answered_at, now) for result in answer.results),
+        answered_at=now,
     )
 
 
 def _refreshed(result: Result, ranking: Ranking, before: datetime, now: datetime) -> Result:
     share = freshness_share(ranking, result.kind.value)
     lost = freshness(ranking, result.aged_from, before) - freshness(ranking, result.aged_from, now)
-    return result.model_copy(
-        update={"recency": recency(result.aged_from, now), "final": clamp(result.final - share * lost)}
-    )
+    return result.altered(recency=recency(result.aged_from, now), final=clamp(result.final - share * lost))
 
 
 def closeness(results: Sequence[Result], related: Iterable[RelatedEntity]) -> float:

@@ -16,9 +16,9 @@ only if they have not changed since they were read.
 
 from braid.reembedding.embed_and_write_back import drain, reembed, refresh
 from braid.reembedding.job_services import ReembeddingLimits, RunBudget, Services, raise_version
-from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status
+from braid.reembedding.jobs import Check, JobKind, Phase, Place, ReembeddingJob, Status
 from braid.reembedding.outdated_conditions import outdated
-from braid.reembedding.planning import Place, pause, plan, status, tenant_pages
+from braid.reembedding.planning import pause, plan, status, tenant_pages
 from braid.reembedding.profile_recall import RecallQuestion
 from braid.reembedding.running_jobs import run_to_end, work_one_page
 from braid.reembedding.switch_and_rollback import drop_previous, rollback, switch, verify

@@ -35,11 +35,9 @@ def _embed(
             held.append(embedding)
     made = {embedding.space for held in vectors for embedding in held}
     return [
-        record.model_copy(
-            update={
-                "embeddings": tuple(held),
-                "supplied_spaces": tuple(space for space in record.supplied_spaces if space not in made),
-            }
+        record.altered(
+            embeddings=tuple(held),
+            supplied_spaces=tuple(space for space in record.supplied_spaces if space not in made),
         )
         for record, held in zip(records, vectors, strict=True)
     ]

@@ -64,7 +64,7 @@ class ReembeddingLimits:
 
 def raise_version(record: Record, current: int) -> Record:
     """Return a record with the current schema version and no other change."""
-    return record.model_copy(update={"schema_version": max(record.schema_version, current)})
+    return record.altered(schema_version=max(record.schema_version, current))
 
 
 @dataclass(frozen=True)

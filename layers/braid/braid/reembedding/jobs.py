@@ -33,6 +33,13 @@ class JobKind(StrEnum):
     """Moves all tenants to another model profile, or one tenant to another index, by filling a second index."""
 
 
+class Place(StrEnum):
+    """Index that a tenant is moved to."""
+
+    OWN = "own"
+    SHARED = "shared"
+
+
 class Phase(StrEnum):
     """Phase of a re-embedding job."""
 
@@ -98,6 +105,8 @@ class ReembeddingJob(Frozen):
     """Target profile of a move; the active profile if a tenant moves to another index; None of a refresh."""
     only_tenant: TenantId | None = None
     """The only tenant of the job; of a move, the one that moves to an index of its own, or back. None: all tenants."""
+    index: Place | None = None
+    """Index that the only tenant moves to; None of other jobs."""
     tenant: TenantId | None = None
     """Tenant whose records are being processed; None before the first."""
     cursor: str | None = None

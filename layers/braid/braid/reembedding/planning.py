@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models.embedding_models import AUTO, models_of, space_of
 from braid.ports.reembedding import move_job, refresh_job
 from braid.reembedding import jobs
-from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, Status, require_job, save
+from braid.reembedding.jobs import JobKind, Phase, Place, ReembeddingJob, Status, require_job, save
 from braid.reembedding.outdated_conditions import outdated
 
 if TYPE_CHECKING:
@@ -19,13 +18,6 @@ if TYPE_CHECKING:
 
 COUNTED_S: Final = 60.0
 """Most seconds for counting a new job's records, tenant by tenant; well below the limit of the first step."""
-
-
-class Place(StrEnum):
-    """Index that a tenant is moved to."""
-
-    OWN = "own"
-    SHARED = "shared"
 
 
 def plan(
@@ -67,11 +59,14 @@ def plan(
     job = jobs.read(services.jobs, name)
     now = services.now()
     if job is not None and job.open and job.profile == profile:
+        if job.index not in {None, move_tenant}:
+            message = f"tenant: its move to the index {job.index} is open; finish it or roll it back first"
+            raise InvalidRequest(message, field="tenant")
         if job.status is Status.PAUSED and not resume_paused:
             return job
         from_the_start = job.status is Status.FAILED or bool(job.set_aside)
-        if profile and profile not in _served(services):
-            _begin_move(services, profile, tenant)  # the index that was filled is gone
+        if profile and _is_gone(services, job):
+            _begin_move(services, profile, tenant)
             from_the_start = True
         again: dict[str, object] = {"phase": Phase.FILL, "tenant": None, "cursor": None} if from_the_start else {}
         again |= {"message": "", "rounds": 0, "set_aside": ()}
@@ -83,17 +78,21 @@ def plan(
         kind=JobKind.MOVE if profile else JobKind.REFRESH,
         profile=profile,
         only_tenant=tenant,
+        index=move_tenant,
         started_at=now,
         updated_at=now,
     )
     # The numbers of a finished job of this name continue, so that workers still on that one stop.
     before = {"run": job.run + 1, "revision": job.revision} if job else {}
-    return save(services.jobs, started.model_copy(update=before), now=now, total=_total(services, started))
+    return save(services.jobs, started.altered(**before), now=now, total=_total(services, started))
 
 
-def _served(services: Services) -> set[str | None]:
+def _is_gone(services: Services, job: ReembeddingJob) -> bool:
+    """Return whether the index that an open move was filling no longer exists."""
     serving = services.migration.serving()
-    return {serving.active, serving.next}
+    # While it switches, a tenant's move may have switched already: its profile is the active one all along.
+    fills = job.phase in {Phase.FILL, Phase.RECONCILE, Phase.VERIFY}
+    return job.profile not in {serving.active, serving.next} or (fills and serving.next is None)
 
 
 def _begin_move(services: Services, profile: str, tenant: str | None) -> None:

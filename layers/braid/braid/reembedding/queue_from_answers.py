@@ -20,10 +20,10 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from braid.deadline import CircuitBreaker
-from braid.errors import InvalidRequest
+from braid.errors import as_invalid_request
 from braid.models import Frozen, RecordId, TenantId
 from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
 
@@ -84,27 +84,9 @@ class ReembedMessage(_Body):
 
         Raises InvalidRequest if its body does not have the format of :meth:`message`; the error names the field.
         """
-        try:
+        with as_invalid_request():
             asked = _Body.model_validate_json(message.body)
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error) from None
         return cls(tenant_id=message.tenant_id, **asked.model_dump())
-
-
-class Sending:
-    """A call to the queue that may still be running."""
-
-    def __init__(self, wait_s: float) -> None:
-        self._done = threading.Event()
-        self._wait_s = wait_s
-
-    def finish(self) -> None:
-        """Mark the call as finished."""
-        self._done.set()
-
-    def wait(self) -> bool:
-        """Wait for the call, at most as long as an answer may, and return whether it has finished."""
-        return self._done.wait(self._wait_s)
 
 
 class OutdatedRecordSender:
@@ -143,9 +125,10 @@ class OutdatedRecordSender:
         self._remembered: OrderedDict[str, float] = OrderedDict()
         self._counts = {"OutdatedQueued": 0, "OutdatedLost": 0}
 
-    def send(self, tenant_id: str, record_ids: Sequence[str], target_schema_version: int) -> Sending | None:
+    def send(self, tenant_id: str, record_ids: Sequence[str], target_schema_version: int) -> Callable[[], bool] | None:
         """Start sending the records that are not known to be queued, in their order; None if there are none.
 
+        The function that it returns waits for the call, at most as long as an answer may, and returns whether it ended.
         Nothing is started while a call is running or after a failure: later answers find the same records.
         """
         messages = [
@@ -163,11 +146,11 @@ class OutdatedRecordSender:
             if not new or self._under_way or self._breaker.is_open():
                 return None
             self._under_way = True
-        sending = Sending(self._wait_s)
+        done = threading.Event()
         # In a copy of the context, so that messages carry the trace of the question that found them.
-        send = partial(copy_context().run, self._send, new, sending)
+        send = partial(copy_context().run, self._send, new, done)
         threading.Thread(target=send, name="braid-outdated", daemon=True).start()
-        return sending
+        return partial(done.wait, self._wait_s)
 
     def take_counts(self) -> dict[str, int]:
         """Return the numbers of records queued and not queued since the last call, by metric."""
@@ -179,7 +162,7 @@ class OutdatedRecordSender:
         sent_at = self._remembered.get(message.deduplication_id)
         return sent_at is not None and now - sent_at < DEDUPLICATION_S
 
-    def _send(self, messages: list[QueueMessage], sending: Sending) -> None:
+    def _send(self, messages: list[QueueMessage], done: threading.Event) -> None:
         queued = False
         try:
             self._open_queue().send(messages)
@@ -197,4 +180,4 @@ class OutdatedRecordSender:
                 else:
                     self._breaker.open()
                 self._under_way = False
-            sending.finish()
+            done.set()

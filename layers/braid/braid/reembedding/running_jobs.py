@@ -9,17 +9,17 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
-from pydantic import ValidationError, model_validator
+from pydantic import model_validator
 
-from braid.errors import InvalidRequest, StoreError, TakenOver
+from braid.errors import StoreError, TakenOver, as_invalid_request
 from braid.models import Frozen, TenantId
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
 from braid.reembedding.embed_and_write_back import reembed
 from braid.reembedding.job_pages import PAGED, Done, IdRange, Listed, Position, embed_page, list_pages, settle
 from braid.reembedding.job_services import RunBudget
-from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require_job
-from braid.reembedding.planning import Place, plan
+from braid.reembedding.jobs import Check, JobKind, Phase, Place, ReembeddingJob, Status, change, require_job
+from braid.reembedding.planning import plan
 from braid.reembedding.queue_from_answers import ReembedMessage
 from braid.reembedding.switch_and_rollback import switch, verify
 
@@ -59,7 +59,7 @@ def _list(services: Services, job: ReembeddingJob, step: Step, *, step_s: float)
     if job.phase not in PAGED:
         return Progress.of(job)
     listed = list_pages(services, job, most=services.limits.pages, seconds=step_s)
-    return Progress.of(job).model_copy(update={"listed": listed})
+    return Progress.of(job).altered(listed=listed)
 
 
 def _embed(services: Services, job: ReembeddingJob, page: IdRange) -> Progress:
@@ -154,13 +154,12 @@ class Progress(Frozen):
     @classmethod
     def of(cls, job: ReembeddingJob) -> Progress:
         """Return the progress of a job."""
-        same = ("run", "kind", "status", "phase", "total", "written", "lost", "check", "message")
-        return cls(
+        return cls.taken_from(
+            job,
             job=job.name,
             set_aside=len(job.set_aside),
             per_s=None if job.rate is None else round(job.rate, 2),
             eta_s=None if job.eta_s is None else round(job.eta_s, 1),
-            **{name: getattr(job, name) for name in same},
         )
 
 
@@ -204,10 +203,8 @@ def work_off(text: str, services: Services) -> None:
     Raises InvalidRequest if the message is malformed, and StoreError or ModelError as
     :func:`braid.reembedding.embed_and_write_back.reembed`.
     """
-    try:
+    with as_invalid_request():
         message = QueueMessage.model_validate_json(text)
-    except ValidationError as error:
-        raise InvalidRequest.from_validation(error) from None
     reembed(services, ReembedMessage.read(message))
 
 

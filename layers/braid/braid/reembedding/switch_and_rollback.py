@@ -132,13 +132,15 @@ def rollback(services: Services, tenant: str | None = None) -> MigrationState:
     another verification, and rolling back once more removes it. An interrupted roll-back is completed by rolling back
     again.
 
-    Raises InvalidRequest if there was no move.
+    Raises InvalidRequest if there was no move, or for a tenant while all tenants can be rolled back.
     """
-    services, name = services.moving(tenant), move_job(tenant)
+    services, name = _moving_alone(services, tenant), move_job(tenant)
     job = jobs.read(services.jobs, name)
     was_interrupted = job is not None and job.status is Status.ROLLING_BACK
     serving = services.migration.serving()
-    abandons_move = serving.next is not None and not was_interrupted
+    # Of a tenant's move that was abandoned, records may be left in the shared index, which no alias tells.
+    is_left = tenant is not None and job is not None and job.status is Status.ROLLED_BACK and serving.mirrored is None
+    abandons_move = (serving.next is not None or is_left) and not was_interrupted
     if not abandons_move and not was_interrupted:
         serving.require_previous()
     # Saved first: workers on the move stop, and an interrupted roll-back is known as one.
@@ -158,15 +160,30 @@ def drop_previous(services: Services, tenant: str | None = None) -> MigrationSta
     With ``tenant``, delete that tenant's previous index, or its records in the shared one. Repeating it completes an
     interrupted deletion.
 
-    Raises InvalidRequest if there is none, or a roll-back to it is running.
+    Raises InvalidRequest if there is none, a roll-back to it is running, or the tenant's move has not switched yet, and
+    for a tenant while all tenants can be rolled back.
     """
-    services = services.moving(tenant)
-    if tenant is None:
-        services.migration.serving().require_previous()
+    services = _moving_alone(services, tenant)
+    serving = services.migration.serving()
+    if tenant is None or serving.next is not None:
+        serving.require_previous()
     job = jobs.read(services.jobs, move_job(tenant))
-    if job is not None and job.status is Status.ROLLING_BACK:
+    if serving.previous is not None and job is not None and job.status is Status.ROLLING_BACK:
         raise InvalidRequest("rollback: a roll-back is under way; finish it by rolling back again", field="rollback")
     return _drop(services)
+
+
+def _moving_alone(services: Services, tenant: str | None) -> Services:
+    """Return the services of a tenant's own move, or these for None.
+
+    Raises InvalidRequest while a move of all tenants is open or can be rolled back: it moves a tenant's own index as
+    well, which would be left with vectors of another profile than the one that embeds its questions.
+    """
+    moving = services.moving(tenant)
+    if tenant is not None and (profile := services.migration.serving().mirrored) is not None:
+        message = f"tenant: a move of all tenants is open, or {profile} is kept for a roll-back; end that first"
+        raise InvalidRequest(message, field="tenant")
+    return moving
 
 
 def _drop(services: Services) -> MigrationState:

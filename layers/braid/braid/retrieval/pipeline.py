@@ -14,11 +14,11 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from braid.errors import StoresUnavailable, TransientStoreError
+from braid.kept_threads import KeptThreads
 from braid.models import EmbeddingType, Fusion, Intent, Mode, Plan, StepOperation, Strategy
 from braid.retrieval.stages.stage_messages import (
     RECORDED_AS,
@@ -48,7 +48,7 @@ LONGEST_WAIT_S = 0.2
 REFUSED_BY_PLAN = frozenset({"InvalidRequest"})
 REFUSED_BY_FUSE = frozenset({"InvalidRequest", "StoresUnavailable"})
 """Errors that end a question rather than degrade it, by exact class name, as the state machine matches them."""
-_POOL = ThreadPoolExecutor(64, thread_name_prefix="braid-link")
+_POOL = KeptThreads(64, "braid-link")
 """Threads that link names while the question is embedded; kept, since starting one takes longer than its task."""
 _T = TypeVar("_T")
 _Request = TypeVar("_Request")
@@ -253,7 +253,7 @@ class _Run:
             if type(error).__name__ in REFUSED_BY_FUSE:
                 raise
             self.lost["rerank"] = Lost(error=type(error).__name__, cause=str(error))
-            second = request.model_copy(update={"without_rerank": True, "lost": self.lost})
+            second = request.altered(without_rerank=True, lost=self.lost)
         try:
             return _retrying("fuse_rerank", self.stages.fuse_rerank, second)
         except Exception as error:

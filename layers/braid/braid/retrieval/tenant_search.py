@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Protocol
 
-from pydantic import FailFast, Field, TypeAdapter, ValidationError
+from pydantic import FailFast, Field, TypeAdapter
 
-from braid.errors import InvalidRequest
+from braid.errors import InvalidRequest, as_invalid_request
 from braid.models import Direction, Frozen, GraphConstraint, Hints, Intent, Label, Query, Strategy, Timestamp
 from braid.models.enums_and_scalars import NameOrId, can_be_id, visible
 from braid.ports.graph_query import GraphQuery, GraphQuestion
@@ -119,10 +119,8 @@ class TenantQuestions:
         fields
             Other fields of :class:`braid.models.Query`.
         """
-        try:
+        with as_invalid_request(_ARGUMENTS):
             asked = Query.model_validate({"text": query, "tenant_id": self._tenant_id, "top_k": limit} | fields)
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error, _ARGUMENTS) from error
         return self._library.answer(asked)
 
     def semantic_search(
@@ -198,6 +196,8 @@ class TenantQuestions:
             Only these relationship types; none means any.
         depth
             Most hops, 1 to 3.
+        limit
+            Most entities returned, 1 to 200.
         trusted_only
             Whether entities and edges that are not trusted are neither walked nor returned.
         """
@@ -241,22 +241,18 @@ class TenantQuestions:
     def graph_query(self, question: GraphQuestion | dict[str, Any], *, as_of: datetime | None = None) -> GraphResult:
         """Answer a declarative, read-only graph query, as a :class:`GraphQuestion` or a dictionary of its fields."""
         fields = dict(question) if isinstance(question, GraphQuestion) else question
-        try:
+        with as_invalid_request(known=GraphQuestion.model_fields):
             if not isinstance(question, GraphQuestion):
                 fields = dict(GraphQuestion.model_validate(fields))  # a tenant or a moment in it is an unknown field
             asked = GraphQuery(**fields, tenant_id=self._tenant_id, as_of=self._moment(as_of))
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error, known=GraphQuestion.model_fields) from error
         return self._library.graph.query(asked)
 
     def _moment(self, as_of: datetime | None) -> datetime:
         """Return a question's ``as_of`` in UTC, by default now."""
         if as_of is None:
             return self._library.now()
-        try:
+        with as_invalid_request({"request": "as_of"}):
             return _MOMENT.validate_python(as_of)
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error, {"request": "as_of"}) from error
 
     def _is_stored(self, entity: str, *, trusted_only: bool) -> bool:
         """Return whether a vertex or a record has this id, one that is trusted if that is asked."""
@@ -281,32 +277,22 @@ def related_request(
     fan_out: int = 200,
     trusted_only: bool = False,
 ) -> ExpandRequest:
-    """Return the request of a walk to the entities related to one, nearest first, with or without records.
+    """Return the request of a walk to the entities related to one; parameters as of :meth:`TenantQuestions.related`.
 
     Raises InvalidRequest if an argument is out of its bounds, or ``entity`` has no ``links`` and can be no id; the
     argument is named.
 
     Parameters
     ----------
-    entity
-        Id of the entity, or its name where ``links`` resolve it.
     links
-        Entities that have this name; with none, ``entity`` is an id.
-    types
-        Only these relationship types; none means any.
-    depth
-        Most hops, 1 to 3.
-    limit
-        Most entities returned, 1 to 200.
-    trusted_only
-        Whether entities and edges that are not trusted are neither walked nor returned.
+        Entities that have the name ``entity``; with none, it is an id.
     """
     if limit > MAX_RELATED:
         raise InvalidRequest(f"limit: {limit} is more than {MAX_RELATED}", field="limit")
     if entity and not (links or can_be_id(entity)):
         raise nothing_called(entity)
     seeds = tuple(dict.fromkeys(link.entity_id for link in links)) or (entity,)
-    try:
+    with as_invalid_request(_WALK_ARGUMENTS):
         return ExpandRequest(
             tenant_id=tenant_id,
             seeds=seeds,
@@ -319,8 +305,6 @@ def related_request(
             as_of=as_of,
             trusted_only=trusted_only,
         )
-    except ValidationError as error:
-        raise InvalidRequest.from_validation(error, _WALK_ARGUMENTS) from error
 
 
 def nothing_called(entity: str, similar: Sequence[str] = ()) -> InvalidRequest:

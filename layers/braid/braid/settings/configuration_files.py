@@ -95,7 +95,7 @@ def load_fitted(settings: Settings) -> Fitted:
         for name, value in (("lexical_share", settings.lexical_share), ("rank_constant", settings.rank_constant))
         if value is not None
     }
-    return Fitted(parameters.model_copy(update=stated), path)
+    return Fitted(parameters.altered(**stated), path)
 
 
 def find_fitted(settings: Settings) -> Path | None:

@@ -370,7 +370,7 @@ class WalkPreference:
             return [hit for hit in hits if follows_relation(hit.path, self.relation)]
         if self.prevention and any(hit.path.types == PREVENTED for hit in hits):
             return [
-                hit.model_copy(update={"score": hit.score * CAUSE_OF_PREVENTED_FACTOR})
+                hit.altered(score=hit.score * CAUSE_OF_PREVENTED_FACTOR)
                 if self.answers(hit) and hit.path.types != PREVENTED
                 else hit
                 for hit in hits
@@ -378,9 +378,7 @@ class WalkPreference:
         if not self.ends:
             return hits
         between = {identity for hit in hits for identity in hit.path.ids[1:-1]}
-        return [
-            hit.model_copy(update={"score": hit.score * BETWEEN_FACTOR}) if hit.id in between else hit for hit in hits
-        ]
+        return [hit.altered(score=hit.score * BETWEEN_FACTOR) if hit.id in between else hit for hit in hits]
 
 
 def walk_preference(text: str, intent: Intent, context: TemporalContext | None) -> WalkPreference:

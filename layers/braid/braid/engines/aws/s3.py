@@ -13,7 +13,7 @@ from braid.engines.retries_and_deadlines import retrying
 from braid.errors import ConfigurationError, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
 from braid.ports.batches import batches
 from braid.ports.keys import check_object_key, check_prefix, check_tenant
-from braid.ports.object_store import ObjectInfo, StoredLines, check_range, parts_of
+from braid.ports.object_store import ObjectInfo, ObjectLines, check_range, parts_of
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class S3ObjectStore:
                 raise
         return ObjectInfo(key=key, size_bytes=size, version=etag)
 
-    def open(self, tenant_id: str, key: str) -> StoredLines:
+    def open(self, tenant_id: str, key: str) -> ObjectLines:
         """Open an object for reading."""
         place = self._place(tenant_id, key)
         with as_braid_errors(self._name(key)):
@@ -109,7 +109,7 @@ class S3ObjectStore:
                     raise
                 raise ObjectMissing(f"there is no object {key!r} of tenant {tenant_id}") from None
         info = ObjectInfo(key=key, size_bytes=head["ContentLength"], version=head["ETag"])
-        return StoredLines(info, lambda: self._parts(place, info, 0, info.size_bytes))
+        return ObjectLines(info, lambda: self._parts(place, info, 0, info.size_bytes))
 
     def read(self, tenant_id: str, info: ObjectInfo, start: int, end: int) -> bytes:
         """Return a part of one version of an object."""

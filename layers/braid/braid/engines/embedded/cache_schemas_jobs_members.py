@@ -309,8 +309,6 @@ class EmbeddedJobStore:
     def names(self) -> list[str]:
         """Return the names of all jobs, in order."""
         with self._store.read() as connection:
-            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'notes'").fetchone():
-                return []
             rows = connection.execute("SELECT name FROM notes WHERE name >= ? AND name < ?", (_JOB, "job;"))
             return sorted(str(row[0]).removeprefix(_JOB) for row in rows)
 

@@ -14,6 +14,7 @@ from braid.engines.embedded.tables import read_global, write_global
 from braid.engines.embedded.write_generations import Generation
 from braid.errors import InvalidRequest
 from braid.ports.reembedding import MAX_IDS, MigrationState, WriteBackResult, merged
+from braid.ports.search_index import check_vectors
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class EmbeddedIndexMigration:
 
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that has not changed since it was read, all in one transaction."""
-        self._index.check_vectors(change.write for change in changes)
+        check_vectors((change.write for change in changes), self._index.dimensions)
         ids = [change.read.id for change in changes]
         with self._store.transaction() as connection:
             tenant = self._store.tenant_number(connection, tenant_id)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from braid.engines.embedded.sqlite_files import PRIVATE_FILE, PRIVATE_FOLDER, file_error
 from braid.errors import ObjectChanged, ObjectMissing, StoreCorrupt
 from braid.ports.keys import MAX_KEY_BYTES, check_object_key, check_prefix, check_tenant
-from braid.ports.object_store import ObjectInfo, StoredLines, check_range, parts_of
+from braid.ports.object_store import ObjectInfo, ObjectLines, check_range, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -70,14 +70,14 @@ class EmbeddedObjectStore:
             self._discard(row[0])
         return ObjectInfo(key=key, size_bytes=size, version=version)
 
-    def open(self, tenant_id: str, key: str) -> StoredLines:
+    def open(self, tenant_id: str, key: str) -> ObjectLines:
         """Open an object for reading."""
         check_tenant(tenant_id)
         check_object_key(key)
         found = self._find(tenant_id, key)
         if found is None:
             raise ObjectMissing(f"there is no object {key!r} of tenant {tenant_id}")
-        return StoredLines(found[0], lambda: self._parts(tenant_id, found[0]))
+        return ObjectLines(found[0], lambda: self._parts(tenant_id, found[0]))
 
     def read(self, tenant_id: str, info: ObjectInfo, start: int, end: int) -> bytes:
         """Return a part of one version of an object."""

@@ -22,6 +22,7 @@ from braid.settings import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 
@@ -285,14 +286,12 @@ def connect(files: StoreFiles, *, read_only: bool, busy_timeout_ms: int) -> Conn
     return connection
 
 
-@contextmanager
-def interrupted_in_time(connection: sqlite3.Connection) -> Iterator[None]:
+def interrupted_in_time(connection: sqlite3.Connection) -> AbstractContextManager[None]:
     """Interrupt the connection's statements when the deadline passes, however long a single step takes.
 
     The progress handler counts steps, and FTS5 ranks in one step even a long text made of only the question's words.
     """
-    with alarmed(connection.interrupt):
-        yield
+    return alarmed(connection.interrupt)
 
 
 def _read_only(path: Path) -> Connection:

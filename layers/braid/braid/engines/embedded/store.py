@@ -33,6 +33,11 @@ VECTORS = "vectors"
 BUSY_TIMEOUT_MS = 5_000
 """How long a writer waits for another process's transaction before ``TransientStoreError``."""
 _COMMITS = "commits"
+_FORK_S = 5.0
+"""How long a fork waits for other threads' connections."""
+_OPEN: weakref.WeakSet[EmbeddedStore] = weakref.WeakSet()
+_IN_USE_AT_FORK: set[Path] = set()
+"""Databases of which this process inherited connections in use."""
 
 
 class EmbeddedStore:
@@ -40,7 +45,7 @@ class EmbeddedStore:
 
     Each reader has a connection of its own and sees one snapshot. Writers queue: in this process behind a lock,
     between processes behind SQLite's. With ``synchronous=FULL`` a transaction is on the disk when it returns, so that
-    neither ``kill -9`` nor a power cut loses what was acknowledged.
+    neither ``kill -9`` nor a power cut loses what was acknowledged. A forked process opens a store of its own.
 
     Parameters
     ----------
@@ -68,13 +73,19 @@ class EmbeddedStore:
         self._idle: list[Connection] = []
         self._pool_lock = threading.Condition()
         self._lent = 0
-        self._paused = False
+        self._paused = self._paused_before_fork = False
         self._write_lock = threading.RLock()
         self._local = threading.local()
         self._numbers: dict[str, int] = {}
         self._counted = 0
         self._closed = False
+        self._process = os.getpid()
         weakref.finalize(self, _close_all, self._idle)
+        if self.path.absolute() in _IN_USE_AT_FORK:
+            raise StoreError(
+                f"{self.path} was in use when this process was forked; fork while no other thread uses it, or start "
+                "processes by multiprocessing.get_context('spawn')"
+            )
         last = self._files.last_commit()  # before the database is read, whose commits only grow
         self._files.require_database(last)
         if not self.path.exists():
@@ -95,6 +106,7 @@ class EmbeddedStore:
         self._counted = commits
         if not self.read_only:
             self._files.record_commit(self.identity, commits, size)
+        _OPEN.add(self)
 
     def __enter__(self) -> Self:
         return self
@@ -104,6 +116,8 @@ class EmbeddedStore:
 
     def close(self) -> None:
         """Close every connection; one in use is closed when it is returned."""
+        if self._process != os.getpid():
+            return
         with self._pool_lock:
             self._closed = True
             self._pool_lock.notify_all()
@@ -253,7 +267,31 @@ class EmbeddedStore:
         finally:
             self._write_lock.release()
 
+    def _let_go(self) -> None:
+        """Close all connections before this process is forked: a child has them without their locks.
+
+        SQLite would take the child for nobody, and remove its log when this process closes the store.
+        """
+        with self._pool_lock:
+            self._paused_before_fork = self._paused
+            self._paused = True
+            self._pool_lock.wait_for(lambda: not self._lent, _FORK_S)
+            _close_all(self._idle)
+
+    def _go_on(self) -> None:
+        """Lend connections again after a fork, unless the store was paused before."""
+        with self._pool_lock:
+            self._paused = self._paused_before_fork
+            self._pool_lock.notify_all()
+
+    def _inherited(self) -> None:
+        """Note in a forked process that connections in use were inherited."""
+        if self._lent:
+            _IN_USE_AT_FORK.add(self.path.absolute())
+
     def _lend(self) -> Connection:
+        if self._process != os.getpid():
+            raise StoreError(f"{self.path} was opened before this process was forked; open it anew in this one")
         with self._pool_lock:
             self._pool_lock.wait_for(lambda: self._closed or not self._paused)
             if self._closed:
@@ -353,6 +391,21 @@ class EmbeddedStore:
                 " OR EXISTS (SELECT 1 FROM vertices WHERE vertices.tenant = tenants.number) ORDER BY tenant"
             )
             return [row[0] for row in rows]
+
+
+def _of_each(act: Callable[[EmbeddedStore], None]) -> Callable[[], None]:
+    def acting() -> None:
+        for store in list(_OPEN):
+            act(store)
+
+    return acting
+
+
+os.register_at_fork(
+    before=_of_each(EmbeddedStore._let_go),  # noqa: SLF001 - of this module
+    after_in_parent=_of_each(EmbeddedStore._go_on),  # noqa: SLF001
+    after_in_child=_of_each(EmbeddedStore._inherited),  # noqa: SLF001
+)
 
 
 def _close_all(connections: list[Connection]) -> None:

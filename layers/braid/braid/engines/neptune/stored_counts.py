@@ -89,12 +89,7 @@ class GraphCounts:
         return True
 
     @contextmanager
-    def changing(
-        self,
-        tenant_id: str,
-        ids: Sequence[str],
-        edges: Sequence[Relationship] | Callable[[], Sequence[Relationship]],
-    ) -> Iterator[None]:
+    def changing(self, tenant_id: str, ids: Sequence[str], edges: Sequence[Relationship]) -> Iterator[None]:
         """Count the block's vertices and edges before and after it, and add the difference to the stored counts.
 
         The addition is a request of its own, so the counts may be wrong until ``braid repair`` recounts:
@@ -110,7 +105,7 @@ class GraphCounts:
         if stored is None:
             yield
             return
-        count = partial(_count_among, self._connection, tenant_id, ids, edges() if callable(edges) else edges)
+        count = partial(_count_among, self._connection, tenant_id, ids, edges)
         before = count()
         try:
             yield

@@ -92,14 +92,15 @@ def call(attempts: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwa
     return retrying(attempts, until=CallDeadline.of_request())(as_braid_errors()(function), *args, **kwargs)
 
 
-def question_deadline(settings: Settings) -> CallDeadline:
-    """Return the deadline of all requests that a question sends to the search index."""
-    return CallDeadline.after(min(settings.opensearch_question_s, deadline.left()))
+def question_time(settings: Settings) -> contextlib.AbstractContextManager[None]:
+    """Limit the time of all requests that a question sends to the search index."""
+    return deadline.within(settings.opensearch_question_s)
 
 
-def call_until(until: CallDeadline, settings: Settings, function: Callable[..., R], **kwargs: object) -> R:
-    """Call the client as :func:`call`, within a question's deadline. Raises StoreTooSlow if the deadline is over."""
+def call_in_time(settings: Settings, function: Callable[..., R], **kwargs: object) -> R:
+    """Call the client as :func:`call` within :func:`question_time`. Raises StoreTooSlow if that is over."""
     deadline.check()  # else a request past its deadline would still be sent, with the least time limit
+    until = CallDeadline.of_request()
 
     @as_braid_errors()
     def ask() -> R:

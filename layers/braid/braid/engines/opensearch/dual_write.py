@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.bulk import Outcome, write_items
-from braid.engines.opensearch.client import IndexMissing, R, call, error_of_status, items_of
+from braid.engines.opensearch.client import IndexMissing, R, call
+from braid.engines.opensearch.one_index import stored_entries
 from braid.errors import TransientStoreError
 from braid.ports.batches import batches
 from braid.ports.reembedding import WriteBackResult, merged, without_vectors
 from braid.settings import Refresh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from opensearchpy import OpenSearch
 
@@ -213,15 +214,8 @@ class ConditionalWriter:
     def _keys(self, tenant_id: str, ids: Sequence[str]) -> dict[str, str]:
         return {mapping.document_id(tenant_id, name): name for name in ids}
 
-    def _entries(self, alias: str, keys: Collection[str], **fields: list[str]) -> Iterator[dict[str, Any]]:
-        """Yield the documents that exist, searchable or not."""
-        body = mapping.all_of(keys, self._settings)
-        answer = call(self._attempts, self._client.mget, index=alias, body=body, **fields)
-        for entry in items_of(answer, "docs", len(keys)):
-            if "error" in entry:
-                raise error_of_status(int(entry["error"].get("status", 0)), entry["error"])
-            if entry["found"]:
-                yield entry
+    def _entries(self, alias: str, keys: Collection[str], **fields: list[str]) -> list[dict[str, Any]]:
+        return call(self._attempts, stored_entries, self._client, alias, keys, self._settings, **fields)
 
     def _write(
         self,

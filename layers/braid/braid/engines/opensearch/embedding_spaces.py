@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.opensearch import mapping
-from braid.engines.opensearch.client import IndexMissing, P, R, call, call_until, change_timeout_s
+from braid.engines.opensearch.client import IndexMissing, P, R, call, call_in_time, change_timeout_s
 from braid.errors import DimensionMismatch, StoreError
 from braid.ports.search_index import check_vectors
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
-    from braid.engines.retries_and_deadlines import CallDeadline
     from braid.models import Embedding, Record
     from braid.settings import Settings
 
@@ -75,7 +74,7 @@ class EmbeddingSpaces:
             self.forget()
             raise
 
-    def has(self, embedding: Embedding, until: CallDeadline) -> bool:
+    def has(self, embedding: Embedding) -> bool:
         """Return whether the vector is not all zeros and the index has a field for its space.
 
         Raises
@@ -88,7 +87,7 @@ class EmbeddingSpaces:
             If there is no index.
         """
         field = mapping.vector_field(embedding.space)
-        read = partial(self._read, partial(call_until, until, self._settings))
+        read = partial(self._read, partial(call_in_time, self._settings))
         known = read() if self._dimensions is None else self._dimensions
         if field not in known:
             known = read()
@@ -100,14 +99,8 @@ class EmbeddingSpaces:
     def prepare(self, records: Sequence[Record]) -> None:
         """Create the missing vector fields of the records' embedding spaces.
 
-        Raises
-        ------
-        InvalidRequest
-            If a vector's space is not configured.
-        DimensionMismatch
-            If a vector's length is not that of its space.
-        StoreError
-            If the index has a field of another dimension for a space.
+        Raises as :func:`braid.ports.search_index.check_vectors`, and StoreError if the index has a field of another
+        dimension for a space.
         """
         check_vectors(records, self._expected)
         spaces = {embedding.space for record in records for embedding in record.embeddings}

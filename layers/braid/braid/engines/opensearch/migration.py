@@ -36,7 +36,7 @@ from braid.engines.opensearch.client import (
     call,
     change_timeout_s,
     open_client,
-    question_deadline,
+    question_time,
     require_complete,
 )
 from braid.engines.opensearch.dual_write import ConditionalWriter
@@ -316,7 +316,8 @@ class OpenSearchMigration:
     def search_next(self, request: SearchRequest) -> SearchHits:
         """Search the next index."""
         index = self._at(next_alias(self._alias_of(request.tenant_id)))
-        return index.search(request, question_deadline(self._settings))
+        with question_time(self._settings):
+            return index.search(request)
 
     def prepare(self) -> None:
         """Make all writes searchable."""
@@ -340,13 +341,13 @@ class OpenSearchMigration:
     def drop(self, spaces: Sequence[str]) -> MigrationState:  # noqa: ARG002 - vectors go with their index
         """Remove the index that is not active, if there is one; if that is the shared one, the tenant's records in it.
 
-        Raises StoreError, and removes no index, if a switch or a roll-back has made it the active one meanwhile.
+        Raises StoreError, and removes nothing, if a switch or a roll-back has made it the active one meanwhile.
         """
         aliases = self._aliases()
         for active in self._moved(aliases):
             for alias in aliases.keys() & {next_alias(active), previous_alias(active)}:
                 if aliases[alias] == aliases[self._shared]:
-                    self._move_aliases([{"remove": {"index": aliases[alias], "alias": alias}}])
+                    self._move_aliases([self._removed(aliases[alias], alias)])
                     self._sleep(change_timeout_s(self._settings))  # for a write through the alias that is on its way
                 else:
                     self._remove_index(aliases[alias], active, aliases[active])
@@ -359,7 +360,7 @@ class OpenSearchMigration:
         if self._serverless:  # a collection documents neither action
             self._change(self._client.indices.delete, index=index, ignore_unavailable=True)
             return
-        still = {"remove": {"index": behind, "alias": active, "must_exist": True}}
+        still = self._removed(behind, active)
         with suppress(IndexMissing):  # it was removed before
             self._move_aliases([{"remove_index": {"index": index}}, still, _added(behind, active)])
 
@@ -446,6 +447,11 @@ class OpenSearchMigration:
     def _move_aliases(self, actions: Sequence[dict[str, Any]]) -> None:
         self._change(self._client.indices.update_aliases, body={"actions": actions})
 
+    def _removed(self, index: str, alias: str) -> dict[str, Any]:
+        """Return the action that removes an alias, and fails if another process has removed or moved it."""
+        condition = {} if self._serverless else {"must_exist": True}  # which a collection does not document
+        return {"remove": {"index": index, "alias": alias, **condition}}
+
     def _swap(
         self, indexes: Mapping[str, _AliasedIndex], activated: Callable[[str], str], kept: Callable[[str], str]
     ) -> None:
@@ -461,7 +467,7 @@ class OpenSearchMigration:
             going = [alias, *(sharing_aliases(aliases, alias) if alias == self._shared else ())]
             actions += [{"remove": {"index": old, "alias": name}} for name in going]
             actions += [_added(new, name) for name in going]
-            actions += [{"remove": {"index": new, "alias": activated(alias)}}, _added(old, kept(alias))]
+            actions += [self._removed(new, activated(alias)), _added(old, kept(alias))]
         self._move_aliases(actions)
 
     def _next_index_name(self) -> str:

@@ -16,7 +16,7 @@ from braid.engines.opensearch.client import (
     R,
     ShardUnavailable,
     call,
-    call_until,
+    call_in_time,
     change_timeout_s,
     error_of_status,
     items_of,
@@ -31,12 +31,11 @@ from braid.ports.keys import check_limit, decode, encode
 from braid.ports.search_index import IndexStats, ScanPage, SearchHits, WrittenRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Unpack
 
     from opensearchpy import OpenSearch
 
-    from braid.engines.retries_and_deadlines import CallDeadline
     from braid.models import FacetValue, Record, StoredRecord, ValueKind
     from braid.ports.search_index import ScanConditions, SearchRequest
     from braid.settings import Settings
@@ -45,7 +44,7 @@ _READ_AT_ONCE = 500
 
 
 class SingleIndex:
-    """The records behind one alias; methods that a question calls take its deadline.
+    """The records behind one alias; methods that a question calls are called in its time.
 
     The shared index is created when it is missing. A tenant's own index, or one that a migration fills, is not.
 
@@ -135,30 +134,28 @@ class SingleIndex:
         results = self._write([({"delete": {"_id": key}}, None) for key in keys])
         return {keys[key] for key, result in zip(keys, results, strict=True) if result == "deleted"}
 
-    def search(self, request: SearchRequest, until: CallDeadline) -> SearchHits:
+    def search(self, request: SearchRequest) -> SearchHits:
         """Search both strands in one round trip."""
-        with_vector = request.embedding is not None and self._spaces.has(request.embedding, until)
+        with_vector = request.embedding is not None and self._spaces.has(request.embedding)
         asked = strands(request, with_vector=with_vector, with_pairs=self._spaces.has_pairs)
         if request.ids == ():
             return SearchHits()
         bodies = asked.bodies()
         if not bodies:
-            return SearchHits(space_empty=self._space_empty(request, until))
-        answers = self._ask(request.tenant_id, bodies, until)
+            return SearchHits(space_empty=self._space_empty(request))
+        answers = self._ask(request.tenant_id, bodies)
         hits = asked.hits(answers)
         if asked.any_near(answers):
             return hits
-        return hits.model_copy(update={"space_empty": self._space_empty(request, until)})
+        return hits.model_copy(update={"space_empty": self._space_empty(request)})
 
-    def _space_empty(self, request: SearchRequest, until: CallDeadline) -> bool:
+    def _space_empty(self, request: SearchRequest) -> bool:
         """Return whether the tenant has vectors, but none in the question's space."""
         embedding = request.embedding
         if embedding is None:
             return False
         asked = [query.any_vector(request.tenant_id, space) for space in (embedding.space, None)]
-        here, anywhere = (
-            bool(answer["hits"]["total"]["value"]) for answer in self._ask(request.tenant_id, asked, until)
-        )
+        here, anywhere = (bool(answer["hits"]["total"]["value"]) for answer in self._ask(request.tenant_id, asked))
         return anywhere and not here
 
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
@@ -247,46 +244,42 @@ class SingleIndex:
         (answer,) = self._msearch(tenant_id, [query.stats(tenant_id)])
         return query.stats_of(answer)
 
-    def unknown_words(
-        self, tenant_id: str, until: CallDeadline, words: Sequence[str], *, trusted_only: bool
-    ) -> frozenset[str]:
+    def unknown_words(self, tenant_id: str, words: Sequence[str], *, trusted_only: bool) -> frozenset[str]:
         """Return which of some words no record of the tenant, or no trusted one, has."""
         if not words:
             return frozenset()
         asked = [query.any_with(tenant_id, word, trusted_only=trusted_only) for word in words]
-        answers = self._ask(tenant_id, asked, until)
+        answers = self._ask(tenant_id, asked)
         found = (bool(answer["hits"]["total"]["value"]) for answer in answers)
         return frozenset(word for word, known in zip(words, found, strict=True) if not known)
 
-    def passing(self, request: SearchRequest, until: CallDeadline) -> frozenset[str]:
+    def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""
         if not request.ids:
             return frozenset()
         body = query.ids_of(conditions_clause(request), most=len(request.ids))
-        (answer,) = self._ask(request.tenant_id, [body], until)
+        (answer,) = self._ask(request.tenant_id, [body])
         return frozenset(str(hit["sort"][0]) for hit in answer["hits"]["hits"])
 
     def field_kinds(
-        self, tenant_id: str, until: CallDeadline, fields: Sequence[str], *, trusted_only: bool
+        self, tenant_id: str, fields: Sequence[str], *, trusted_only: bool
     ) -> dict[str, frozenset[ValueKind]]:
         """Return the kinds of values that the tenant's records, or trusted ones, have in each field that any has."""
         if not fields:
             return {}
-        (answer,) = self._ask(tenant_id, [query.field_kinds(tenant_id, fields, trusted_only=trusted_only)], until)
+        (answer,) = self._ask(tenant_id, [query.field_kinds(tenant_id, fields, trusted_only=trusted_only)])
         return query.field_kinds_of(answer, fields)
 
-    def count_values(
-        self, request: SearchRequest, until: CallDeadline, fields: Sequence[str]
-    ) -> dict[str, tuple[FacetValue, ...]]:
+    def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
         """Return the most frequent values of each field among the records that a search is among."""
         if not fields or request.ids == ():
             return {}
         tenant_id, clause, few = request.tenant_id, filter_clause(request, valid=True), False
         if self._is_shared:  # else all terms are the tenant's own
-            (answer,) = self._ask(tenant_id, [query.number_of_values(clause)], until)
+            (answer,) = self._ask(tenant_id, [query.number_of_values(clause)])
             few = query.are_few_values(answer, fields)
         body = query.count_values(clause, fields, tenant_id=tenant_id, one_by_one=few)
-        (answer,) = self._ask(tenant_id, [body], until)
+        (answer,) = self._ask(tenant_id, [body])
         return query.values_of(answer, fields)
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -297,9 +290,9 @@ class SingleIndex:
         timeout_s = min(self._settings.opensearch_timeout_s, deadline.left())
         return self._call(self._answers, tenant_id, bodies, request_timeout=timeout_s)
 
-    def _ask(self, tenant_id: str, bodies: Sequence[dict[str, Any]], until: CallDeadline) -> list[Mapping[str, Any]]:
+    def _ask(self, tenant_id: str, bodies: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
         with self._spaces.forgotten_on_failure():
-            return call_until(until, self._settings, self._answers, tenant_id=tenant_id, bodies=bodies)
+            return call_in_time(self._settings, self._answers, tenant_id=tenant_id, bodies=bodies)
 
     def _answers(
         self, tenant_id: str, bodies: Sequence[dict[str, Any]], *, request_timeout: float
@@ -314,24 +307,27 @@ class SingleIndex:
         answer = self._client.msearch(body=body, index=self._alias, request_timeout=request_timeout)
         return [require_complete(response) for response in items_of(answer, "responses", len(bodies))]
 
-    def _entries(self, keys: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
-        answer = self._client.mget(
-            index=self._alias, body=mapping.all_of(keys, self._settings), _source_includes=list(fields)
-        )
-        entries: list[dict[str, Any]] = items_of(answer, "docs", len(keys))
-        for entry in entries:
-            if "error" in entry:
-                raise error_of_status(int(entry["error"].get("status", 0)), entry["error"])
-        return entries
-
     def _fields(self, keys: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return fields of the documents that exist, including those not yet searchable."""
         sources: dict[str, dict[str, Any]] = {}
         for some in batches(keys, _READ_AT_ONCE):
-            for entry in self._call(self._entries, some, fields):
-                if entry["found"]:
-                    sources[entry["_id"]] = entry["_source"]
+            found = self._call(
+                stored_entries, self._client, self._alias, some, self._settings, _source_includes=list(fields)
+            )
+            sources |= {entry["_id"]: entry["_source"] for entry in found}
         return sources
 
     def _write(self, operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[str]:
         return [outcome.result for outcome in write_items(self._client, self._alias, operations, self._settings)]
+
+
+def stored_entries(
+    client: OpenSearch, alias: str, keys: Collection[str], settings: Settings, **fields: list[str]
+) -> list[dict[str, Any]]:
+    """Return those of some documents that exist, searchable or not, from one request."""
+    answer = client.mget(index=alias, body=mapping.all_of(keys, settings), **fields)
+    entries: list[dict[str, Any]] = items_of(answer, "docs", len(keys))
+    for entry in entries:
+        if "error" in entry:
+            raise error_of_status(int(entry["error"].get("status", 0)), entry["error"])
+    return [entry for entry in entries if entry["found"]]

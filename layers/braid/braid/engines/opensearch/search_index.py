@@ -7,13 +7,14 @@ select the index, so that a migration switches in one step.
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from braid import deadline
-from braid.engines.opensearch.client import R, call, call_until, open_client, question_deadline
+from braid.engines.opensearch.client import R, call, call_in_time, open_client, question_time
 from braid.engines.opensearch.dual_write import dual_write, settle
 from braid.engines.opensearch.index_placement import (
     ALIASES_KEPT_S,
@@ -28,12 +29,11 @@ from braid.settings import OpenSearchService
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Unpack
 
     from opensearchpy import OpenSearch
 
-    from braid.engines.retries_and_deadlines import CallDeadline
     from braid.models import FacetValue, Record, StoredRecord, ValueKind
     from braid.ports.search_index import (
         IndexStats,
@@ -92,14 +92,7 @@ class OpenSearchIndex:
         Unchanged records are not written again: indexing their vectors is most of the cost of a write, and a replaced
         version counts in BM25 until OpenSearch merges its segments.
 
-        Raises
-        ------
-        InvalidRequest
-            If a vector's space is unknown; nothing is written.
-        DimensionMismatch
-            If a vector's length is not that of its space; nothing is written.
-        TransientStoreError
-            If some records were still throttled after the last attempt; the message counts them.
+        Raises TransientStoreError if some records were still throttled after the last attempt; the message counts them.
         """
         self._write_by_tenant(records, SingleIndex.upsert)
 
@@ -137,8 +130,8 @@ class OpenSearchIndex:
 
         Only if no vector is found, a second request checks whether the tenant has any in that space.
         """
-        index, until = self._of_question(request.tenant_id)
-        return index.search(request, until)
+        with self._of_question(request.tenant_id) as index:
+            return index.search(request)
 
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""
@@ -186,25 +179,25 @@ class OpenSearchIndex:
 
     def unknown_words(self, tenant_id: str, words: Sequence[str], *, trusted_only: bool = False) -> frozenset[str]:
         """Return which of some words no record of the tenant, or no trusted one, has."""
-        index, until = self._of_question(tenant_id)
-        return index.unknown_words(tenant_id, until, words, trusted_only=trusted_only)
+        with self._of_question(tenant_id) as index:
+            return index.unknown_words(tenant_id, words, trusted_only=trusted_only)
 
     def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""
-        index, until = self._of_question(request.tenant_id)
-        return index.passing(request, until)
+        with self._of_question(request.tenant_id) as index:
+            return index.passing(request)
 
     def field_kinds(
         self, tenant_id: str, fields: Sequence[str], *, trusted_only: bool = False
     ) -> dict[str, frozenset[ValueKind]]:
         """Return the kinds of values that the tenant's records, or trusted ones, have in each field that any has."""
-        index, until = self._of_question(tenant_id)
-        return index.field_kinds(tenant_id, until, fields, trusted_only=trusted_only)
+        with self._of_question(tenant_id) as index:
+            return index.field_kinds(tenant_id, fields, trusted_only=trusted_only)
 
     def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
         """Return the most frequent values of each field among the records that a search is among."""
-        index, until = self._of_question(request.tenant_id)
-        return index.count_values(request, until, fields)
+        with self._of_question(request.tenant_id) as index:
+            return index.count_values(request, fields)
 
     def _at(self, alias: str) -> SingleIndex:
         """Return the index behind an alias; the one that it led to before has other vector fields."""
@@ -213,22 +206,23 @@ class OpenSearchIndex:
             self._opened[alias, name] = SingleIndex(self._client, self._settings, self._dimensions, alias, index=name)
         return self._opened[alias, name]
 
-    def _of(self, tenant_id: str, until: CallDeadline | None = None) -> SingleIndex:
+    def _of(self, tenant_id: str, *, in_time: bool = False) -> SingleIndex:
         """Return the index that has a tenant's records: the shared one, unless it was moved to one of its own."""
         if time.monotonic() >= self._aliases_until:
-            self._read_aliases(until)
+            self._read_aliases(in_time=in_time)
         return self._at(alias_of(self._aliases, self._shared, tenant_id))
 
-    def _of_question(self, tenant_id: str) -> tuple[SingleIndex, CallDeadline]:
-        """Return the index that has a tenant's records, and the deadline of a question, which finding it is in."""
-        until = question_deadline(self._settings)
-        return self._of(tenant_id, until), until
+    @contextmanager
+    def _of_question(self, tenant_id: str) -> Iterator[SingleIndex]:
+        """Provide the index that has a tenant's records, in the time of a question, which finding it is in."""
+        with question_time(self._settings):
+            yield self._of(tenant_id, in_time=True)
 
-    def _read_aliases(self, until: CallDeadline | None = None) -> dict[str, str]:
+    def _read_aliases(self, *, in_time: bool = False) -> dict[str, str]:
         kept_until = time.monotonic() + ALIASES_KEPT_S
         read = partial(indexes_by_alias, self._client, self._shared)
-        if until is not None:
-            self._aliases = call_until(until, self._settings, read)
+        if in_time:
+            self._aliases = call_in_time(self._settings, read)
         else:
             timeout_s = min(self._settings.opensearch_timeout_s, deadline.left())
             self._aliases = call(self._settings.opensearch_attempts, read, request_timeout=timeout_s)

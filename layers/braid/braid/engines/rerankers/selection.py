@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 
-class Rerankers:
-    """The rerankers of one process.
+class LazyReranker:
+    """A reranker that is opened on first use; failing to open it is a failed rerank, not a failed question.
 
     Parameters
     ----------
@@ -27,61 +27,22 @@ class Rerankers:
         Settings of all rerankers; validated when one is opened, because a question may choose another kind.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._opened: dict[RerankerKind, Reranker] = {}
-        self._opening = threading.Lock()
-
-    def lazy(self, kind: RerankerKind) -> LazyReranker:
-        """Return a reranker that is opened on first use."""
-        return LazyReranker(kind, self)
-
-    def open(self, kind: RerankerKind) -> Reranker:
-        """Open a reranker, once per process.
-
-        Raises ConfigurationError or ModelError if a setting or its model is missing.
-        """
-        with self._opening:
-            if kind not in self._opened:
-                self._opened[kind] = self._make(kind)
-            return self._opened[kind]
-
-    def _make(self, kind: RerankerKind) -> Reranker:
-        settings = self._settings
-        match kind:
-            case RerankerKind.NONE:
-                raise ConfigurationError("there is no reranker of the kind none")
-            case RerankerKind.BEDROCK:
-                from braid.engines.rerankers.bedrock import BedrockReranker
-
-                return BedrockReranker.connect(settings)
-            case RerankerKind.VOYAGE:
-                from braid.engines.rerankers.voyage import VoyageReranker
-
-                return VoyageReranker.connect(settings)
-            case RerankerKind.ONNX:
-                from braid.engines.onnx.encoders import OnnxCrossEncoder
-
-                if not settings.reranker_model:
-                    raise ConfigurationError("reranker onnx needs BRAID_RERANKER_MODEL")
-                folder = settings.models_path() / settings.reranker_model
-                return OnnxCrossEncoder.load(folder, threads=settings.encoder_threads)
-
-
-class LazyReranker:
-    """A reranker that is opened on first use; failing to open it is a failed rerank, not a failed question."""
-
-    def __init__(self, kind: RerankerKind, rerankers: Rerankers) -> None:
+    def __init__(self, kind: RerankerKind, settings: Settings) -> None:
         self.name: str = kind.value
         self._kind = kind
-        self._rerankers = rerankers
+        self._settings = settings
+        self._opening = threading.Lock()
+        self._opened: Reranker | None = None
+
+    def open(self) -> Reranker:
+        """Open the reranker, once. Raises ConfigurationError or ModelError if a setting or its model is missing."""
+        with self._opening:
+            self._opened = self._opened or _open(self._kind, self._settings)
+            return self._opened
 
     def cost_usd(self, query: str, texts: Sequence[str]) -> float:
-        """Return the estimated price in US dollars of one call.
-
-        Raises ConfigurationError or ModelError if it cannot be opened.
-        """
-        return self._rerankers.open(self._kind).cost_usd(query, texts)
+        """Return the estimated price in US dollars of one call. Raises as :meth:`open`."""
+        return self.open().cost_usd(query, texts)
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
         """Return one score in [0, 1] per text.
@@ -89,7 +50,28 @@ class LazyReranker:
         Raises RerankFailed if it cannot be opened, fails or needs more than ``timeout_s`` seconds.
         """
         try:
-            reranker = self._rerankers.open(self._kind)
+            reranker = self.open()
         except (ConfigurationError, ModelError) as error:
             raise RerankFailed(str(error)) from error
         return reranker.rerank(query, texts, timeout_s=timeout_s)
+
+
+def _open(kind: RerankerKind, settings: Settings) -> Reranker:
+    match kind:
+        case RerankerKind.NONE:
+            raise ConfigurationError("there is no reranker of the kind none")
+        case RerankerKind.BEDROCK:
+            from braid.engines.rerankers.bedrock import BedrockReranker
+
+            return BedrockReranker.connect(settings)
+        case RerankerKind.VOYAGE:
+            from braid.engines.rerankers.voyage import VoyageReranker
+
+            return VoyageReranker.connect(settings)
+        case RerankerKind.ONNX:
+            from braid.engines.onnx.encoders import OnnxCrossEncoder
+
+            if not settings.reranker_model:
+                raise ConfigurationError("reranker onnx needs BRAID_RERANKER_MODEL")
+            folder = settings.models_path() / settings.reranker_model
+            return OnnxCrossEncoder.load(folder, threads=settings.encoder_threads)

@@ -4,7 +4,7 @@ Each phase goes through all batches of the file before the next one begins:
 
 ======  ========================================================================================
 items   records and entities, without their supersessions
-edges   edges other than ``SUPERSEDES``, without their supersessions
+edges   edges other than ``SUPERSEDES``, without their supersessions, and what entities lack since the phase before
 links   ``SUPERSEDES`` edges, and supersessions by records
 ends    supersessions by edges; the superseding edges are not written again
 ======  ========================================================================================
@@ -20,18 +20,22 @@ from typing import TYPE_CHECKING
 
 from braid.ingestion.bulk.fingerprints import contains, fingerprint_of
 from braid.ingestion.bulk.step_messages import Phase
+from braid.ingestion.request_checks import vertex_of
 from braid.ingestion.supersession.superseded_edges import edge_to_store
+from braid.ingestion.supersession.superseded_records import stored_records
 from braid.ingestion.writing import Places, WriteRequest
-from braid.models import SUPERSEDES
+from braid.models import SUPERSEDES, Kind
+from braid.models.records import DOCUMENT_TYPE
 from braid.ports.batches import batches
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from braid.models import EdgeId, Record, Relationship
+    from braid.models import EdgeId, Record, Relationship, Vertex
     from braid.ports.ingestion import ItemError, WriteStore
 
 _EDGE, _ENDING, _LINK = b'"relationship"', b'"supersedes"', f'"{SUPERSEDES}"'.encode()
+_ENTITY = b'"entity"'
 _ENDED, _STATED = "ended", "stated"
 _IDS_AT_ONCE = 500
 _ESCAPED = re.compile(rb"\\u00[4-7]")
@@ -45,7 +49,7 @@ def phases_of(line: bytes) -> set[Phase]:
     edge, ending = _EDGE in line, _ENDING in line
     may = {
         Phase.ITEMS: True,
-        Phase.EDGES: edge,
+        Phase.EDGES: edge or _ENTITY in line,
         Phase.LINKS: ending or (edge and _LINK in line),
         Phase.ENDS: edge and ending,
     }
@@ -82,7 +86,7 @@ def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], finge
     """
     if phase is Phase.ITEMS:
         places = Places(records=request.places.records, vertices=request.places.vertices)
-        return request.model_copy(update={"relationships": (), "places": places, "supersede_later": True})
+        return request.altered(relationships=(), places=places, supersede_later=True)
     chosen = [(place, edge) for place, edge in _edges(request, phase) if place not in refused]
     superseding = _superseding(request, refused, fingerprints) if phase is Phase.LINKS else []
     return WriteRequest(
@@ -99,6 +103,50 @@ def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], finge
         partial=True,
         supersede_only=phase in (Phase.LINKS, Phase.ENDS),
     )
+
+
+def with_entities(
+    part: WriteRequest, request: WriteRequest, refused: Collection[str], store: WriteStore
+) -> WriteRequest:
+    """Return a part of a batch with the batch's entities, when the records and entities of all batches are written.
+
+    Batches that were written at the same moment have not seen each other: a text may not be linked to an entity that it
+    names, and an entity may have lost to its record, which gives none, the name and type that its own line gives.
+    """
+    placed = zip(request.places.vertices, request.vertices, strict=True)
+    given = [(place, vertex) for place, vertex in placed if place not in refused]
+    lost = _made_of_records([vertex for _, vertex in given], request.tenant_id, store)
+    again = [(place, vertex) for place, vertex in given if vertex.id in lost]
+    described = zip(request.places.records, request.records, strict=True)
+    entities: list[Record | Vertex] = [vertex for _, vertex in given]
+    entities += [record for place, record in described if record.kind is Kind.ENTITY and place not in refused]
+    return part.model_copy(
+        update={
+            "vertices": tuple(vertex for _, vertex in again),
+            "places": part.places.model_copy(update={"vertices": tuple(place for place, _ in again)}),
+            "entities": tuple(one.id for one in entities if one.entity_type != DOCUMENT_TYPE),
+        }
+    )
+
+
+def _made_of_records(given: Sequence[Vertex], tenant_id: str, store: WriteStore) -> set[str]:
+    """Return the ids of the vertices that are stored as their records alone make them, other than given."""
+    stored = {vertex.id: vertex for vertex in store.graph.get_many(tenant_id, [vertex.id for vertex in given])}
+    other = {
+        vertex.id: vertex
+        for vertex in given
+        if vertex.id in stored and stored[vertex.id].has_record and _told(vertex) != _told(stored[vertex.id])
+    }
+    records = stored_records(store, tenant_id, other) if other else {}
+    return {
+        name
+        for name, record in records.items()
+        if _told(stored[name]) in (_told(vertex_of(record)), _told(vertex_of(record, stored=other[name])))
+    }
+
+
+def _told(vertex: Vertex) -> tuple[object, ...]:
+    return (vertex.entity_type, vertex.name, vertex.aliases)
 
 
 def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relationship]]:
@@ -136,7 +184,7 @@ def _superseding(request: WriteRequest, refused: Collection[str], fingerprints: 
             if not contains(fingerprints, fingerprint_of(_STATED, _link(record.id, old)))
         )
         if left and place not in refused:
-            found.append((place, record.model_copy(update={"supersedes": left})))
+            found.append((place, record.altered(supersedes=left)))
     return found
 
 

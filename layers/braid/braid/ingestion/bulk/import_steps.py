@@ -12,9 +12,7 @@ from __future__ import annotations
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
-from pydantic import ValidationError
-
-from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing
+from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, as_invalid_request
 from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk.batch_phases import (
     distrust_edges_of,
@@ -23,6 +21,7 @@ from braid.ingestion.bulk.batch_phases import (
     part_of,
     phases_of,
     refused_records,
+    with_entities,
 )
 from braid.ingestion.bulk.fingerprints import Fingerprints
 from braid.ingestion.bulk.step_messages import (
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
 
     from braid.ingestion.bulk.step_messages import Task, TaskResult
     from braid.ingestion.item_parsing import Items
-    from braid.ports.cache import ResilientCache
     from braid.ports.object_store import ObjectLines
     from braid.settings import Settings
 
@@ -68,15 +66,11 @@ _IN_MEMORY = 8 * 1024 * 1024
 
 
 class FileStore(DocumentStore, Protocol):
-    """The stores that documents are written to, with the settings and the cache."""
+    """The stores that documents are written to, with the settings."""
 
     @property
     def settings(self) -> Settings:
         """The settings."""
-
-    @property
-    def cache(self) -> ResilientCache:
-        """The cache, whose write generation an import advances."""
 
 
 def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> ImportJob:
@@ -112,7 +106,7 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
                 lines = uploads.as_lines(tenant_id, path, info, store, lines_key=lines_key)
             except Unreadable as error:
                 lines, refused = uploads.refused(tenant_id, path, info, error, store, lines_key=lines_key)
-        try:
+        with as_invalid_request():
             job = ImportJob(
                 name=task.job,
                 tenant_id=tenant_id,
@@ -121,8 +115,6 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
                 document=None if path is None else key,
                 refused=refused,
             )
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error) from None
         return _split(job, lines, store, batch_lines)
 
 
@@ -180,6 +172,8 @@ def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
     fingerprints = manifest.fingerprints(task.job, store.objects) if task.phase in (Phase.EDGES, Phase.LINKS) else b""
     # Again when the texts are embedded: a newer version may have been written whole meanwhile.
     part = part_of(request, task.phase, refused, fingerprints)
+    if task.phase is Phase.EDGES:
+        part = with_entities(part, request, refused, store)
     report = write(part, store, require=lambda: _require_newest(task.job, store))
     errors = (*items.errors, *report.errors) if task.phase is Phase.ITEMS else report.errors
     result = BatchResult(

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from braid.errors import ObjectMissing
 from braid.ingestion.bulk.step_messages import BatchCounts, BatchRange, BatchResult
+from braid.ports.batches import batches
 from braid.ports.ingestion import JobReport
 from braid.ports.object_store import read_object
 
@@ -89,17 +90,11 @@ def _report_key(name: str) -> str:
 
 def put_ranges(job: ImportJob, ranges: Iterable[BatchRange], objects: ObjectStore) -> ImportJob:
     """Store batch offsets, holding one page of them in memory; return the job with its numbers of batches and lines."""
-    batches = lines = 0
-    page: list[BatchRange] = []
-    for batch_range in ranges:
-        page.append(batch_range)
-        batches, lines = batches + 1, lines + batch_range.lines
-        if len(page) == PAGE_BATCHES:
-            _put_page(job, (batches - 1) // PAGE_BATCHES, page, objects)
-            page = []
-    if page:
-        _put_page(job, (batches - 1) // PAGE_BATCHES, page, objects)
-    return job.model_copy(update={"lines": lines, "batches": batches})
+    count = lines = 0
+    for number, page in enumerate(batches(ranges, PAGE_BATCHES)):
+        _put_page(job, number, page, objects)
+        count, lines = count + len(page), lines + sum(one.lines for one in page)
+    return job.altered(lines=lines, batches=count)
 
 
 def pages(job: ImportJob) -> int:
@@ -135,7 +130,7 @@ def _page_key(job: ImportJob, page: int) -> str:
 def put_fingerprints(job: ImportJob, fingerprints: bytes, objects: ObjectStore) -> ImportJob:
     """Store the sorted fingerprints of a job's edges; return the job with their object."""
     stored = objects.put(job.tenant_id, f"{folder(job)}/pages/fingerprints", fingerprints)
-    return job.model_copy(update={"fingerprints": stored})
+    return job.altered(fingerprints=stored)
 
 
 def fingerprints(job: ImportJob, objects: ObjectStore) -> bytes:

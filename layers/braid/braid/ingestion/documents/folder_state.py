@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from braid.errors import ObjectChanged, ObjectMissing
+from braid.errors import ObjectMissing
+from braid.ports.object_store import read_object, retry_if_replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,8 +30,6 @@ COLLECTION = "documents"
 KEPT = "what was read of it before is kept"
 """Follows the reason why a file was skipped, if it has chunks from an earlier version."""
 _LIST = "files.jsonl"
-_READS = 10
-"""Attempts at reading a state that another process compacts meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +155,7 @@ class FolderState:
 
 def _read(objects: ObjectStore, tenant_id: str, folder: str) -> tuple[dict[str, str], dict[str, FileState]]:
     """Return the list's header and the files, read again while another process puts a list in the place of pages."""
-    for _ in range(_READS - 1):
-        with suppress(ObjectMissing, ObjectChanged):
-            return _read_once(objects, tenant_id, folder)
-    return _read_once(objects, tenant_id, folder)
+    return retry_if_replaced(partial(_read_once, objects, tenant_id, folder), ObjectMissing)
 
 
 def _read_once(objects: ObjectStore, tenant_id: str, folder: str) -> tuple[dict[str, str], dict[str, FileState]]:
@@ -192,7 +188,7 @@ def read_upload(objects: ObjectStore, tenant_id: str, path: str) -> FileState | 
 
 def state_at(objects: ObjectStore, tenant_id: str, key: str) -> FileState:
     """Return the state of one file that is stored under a key. Raises ObjectMissing if there is none."""
-    return _file(b"".join(objects.open(tenant_id, key)))
+    return _file(read_object(objects, tenant_id, key))
 
 
 def put_upload(objects: ObjectStore, tenant_id: str, state: FileState) -> None:

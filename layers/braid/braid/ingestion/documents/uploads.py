@@ -87,10 +87,10 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
     chunker, _ = chunker_for(store, threads=None)
     identity = document_id(COLLECTION, path)
     records = records_of(document, chunker.chunks(document), tenant_id=tenant_id, identity=identity, file=path)
-    _require_newest_version(tenant_id, path, info, store)  # last, as to cut it takes as long as to read it
     title = records[0].source.title or ""
     _begin(
         tenant_id,
+        info,
         FileState(path, identity, info.size_bytes, _posted_ns(info), sha256, "", len(records), title, document.format),
         store,
         lines_key=lines_key,
@@ -107,12 +107,11 @@ def refused(
     Chunks of an earlier version are kept, unless the document is empty now. Raises ObjectChanged and ObjectMissing as
     :func:`as_lines`.
     """
-    _require_newest_version(tenant_id, path, info, store)
     before = None if isinstance(reason, Empty) else read_upload(store.objects, tenant_id, path)
     told = f"{reason}; {KEPT}" if before is not None and before.chunks else str(reason)
     state = before or FileState(path, document_id(COLLECTION, path))
     state = replace(state, modified_ns=_posted_ns(info), skipped=told)
-    _begin(tenant_id, state, store, lines_key=lines_key)
+    _begin(tenant_id, info, state, store, lines_key=lines_key)
     store.objects.put(tenant_id, lines_key, b"")
     return store.objects.open(tenant_id, lines_key), told
 
@@ -151,13 +150,15 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, wh
     if not whole:
         return
     stale = chunk_ids(state.document, state.chunks, before.chunks if before else 0)
-    for some in batches(stale, REMOVED_AT_ONCE):
-        # Checked each time: an import that began meanwhile takes stored chunks for its own unchanged ones.
+    for some in (*batches(stale, REMOVED_AT_ONCE), None):
+        # Checked each time: an import that began meanwhile takes stored chunks for its own unchanged ones, and stops
+        # unless the state names it.
         if not _is_newest(read_upload(store.objects, tenant_id, state.path), lines_key):
             break
-        delete_records(tenant_id, some, store)
-    else:
-        put_upload(store.objects, tenant_id, state)
+        if some is None:
+            put_upload(store.objects, tenant_id, state)
+        else:
+            delete_records(tenant_id, some, store)
     if key.startswith(POSTED):
         store.objects.delete(tenant_id, key)
         _remove_abandoned(tenant_id, store)
@@ -189,18 +190,24 @@ def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> 
     return reading.document, hashlib.sha256(content).hexdigest()
 
 
-def _begin(tenant_id: str, state: FileState, store: DocumentStore, *, lines_key: str) -> None:
-    """Store two states before a write: the final one next to the lines, and one with the most chunks until then."""
+def _begin(tenant_id: str, info: ObjectInfo, state: FileState, store: DocumentStore, *, lines_key: str) -> None:
+    """Store two states before a write: the final one next to the lines, and one with the most chunks until then.
+
+    Raises ObjectChanged and ObjectMissing as :func:`as_lines`.
+    """
     state = replace(state, written_by=lines_key)
     store.objects.put(tenant_id, _pending(lines_key), json.dumps(asdict(state)).encode())
-    before = read_upload(store.objects, tenant_id, state.path)
+    # Last, as to cut a document takes as long as to read it, and another import may begin at any moment until then.
+    before = _state_of_older_version(tenant_id, state.path, info, store)
     most = max(state.chunks, before.chunks if before else 0)
     begun = replace(before or state, chunks=most, sha256="", written_by=lines_key, modified_ns=state.modified_ns)
     put_upload(store.objects, tenant_id, begun)
 
 
-def _require_newest_version(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> None:
-    """Refuse to write a version that is no longer the newest: reading it may take minutes, and a later one less.
+def _state_of_older_version(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> FileState | None:
+    """Return the state of the version that was stored or begun before this one; None if there is none.
+
+    A version that is no longer the newest is refused: reading it may take minutes, and a later one less.
 
     A version that was posted later is another object; its import begins later as well, but may end first. An object
     that was removed meanwhile, as with its tenant, is not written either.
@@ -208,8 +215,8 @@ def _require_newest_version(tenant_id: str, path: str, info: ObjectInfo, store: 
     Raises ObjectChanged if there is a newer version, and ObjectMissing if the object was removed.
     """
     is_newest = store.objects.open(tenant_id, info.key).info.version == info.version
+    before = read_upload(store.objects, tenant_id, path)
     if is_newest and info.key.startswith(POSTED):
-        before = read_upload(store.objects, tenant_id, path)
         newest = before.modified_ns if before else 0
         # A time in the future is from a wrong clock; otherwise nothing could replace that version until then.
         is_newest = newest <= _posted_ns(info) or newest > time.time_ns() + _CLOCKS_DIFFER_NS
@@ -217,6 +224,7 @@ def _require_newest_version(tenant_id: str, path: str, info: ObjectInfo, store: 
             store.objects.delete(tenant_id, info.key)  # nothing else would remove it
     if not is_newest:
         raise ObjectChanged(f"another version of document {info.key!r} was stored while this one was read")
+    return before
 
 
 def _posted_ns(info: ObjectInfo) -> int:

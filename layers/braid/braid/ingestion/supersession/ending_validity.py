@@ -204,7 +204,7 @@ def begun(one: _Valid, at: datetime | None) -> _Valid:
     """Return an item that begins at ``at`` unless it states its beginning, and ends no earlier."""
     if at is None or one.valid_at is not None:
         return one
-    return one.model_copy(update={"valid_at": at, "invalid_at": max(at, one.invalid_at) if one.invalid_at else None})
+    return one.altered(valid_at=at, invalid_at=max(at, one.invalid_at) if one.invalid_at else None)
 
 
 def ended(one: _Valid, at: datetime | None) -> _Valid:
@@ -212,7 +212,7 @@ def ended(one: _Valid, at: datetime | None) -> _Valid:
     if at is None:
         return one
     at = max(at, one.valid_at) if one.valid_at else at
-    return one if one.invalid_at is not None and one.invalid_at <= at else one.model_copy(update={"invalid_at": at})
+    return one if one.invalid_at is not None and one.invalid_at <= at else one.altered(invalid_at=at)
 
 
 def _changed(before: Sequence[_Valid], change: Callable[[_Valid], _Valid]) -> list[_Valid]:

@@ -121,7 +121,7 @@ def as_trusted_as_written(stored: Iterable[Relationship], records: Mapping[str, 
     No edge becomes trusted by this.
     """
     untrusted = {record.id for record in records.values() if not record.trusted}
-    return [edge.model_copy(update={"trusted": False}) if edge.evidence in untrusted else edge for edge in stored]
+    return [edge.altered(trusted=False) if edge.evidence in untrusted else edge for edge in stored]
 
 
 def edges_named(identities: Collection[EdgeId], store: WriteStore, tenant_id: str) -> list[Relationship]:

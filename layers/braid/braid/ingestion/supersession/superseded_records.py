@@ -314,7 +314,7 @@ def dated(link: Relationship, links: SupersedingLinks, store: WriteStore) -> Rel
         return link
     before = links.stored.get(link.identity())
     at = _begins(links.known_records.get(link.source)) or (before and before.valid_at) or store.now()
-    return link.model_copy(update={"valid_at": at})
+    return link.altered(valid_at=at)
 
 
 def _begins(record: Record | None) -> datetime | None:
@@ -376,4 +376,4 @@ def stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> d
     """Return the records that exist, without their texts, which may be gigabytes for thousands of records."""
     present = sorted(store.index.written(tenant_id, sorted(ids))) if ids else []
     pages = (store.index.get_many(tenant_id, some) for some in batches(present, READ_AT_ONCE))
-    return {record.id: record.model_copy(update={"content": ""}) for page in pages for record in page}
+    return {record.id: record.altered(content="") for page in pages for record in page}

@@ -10,9 +10,9 @@ from __future__ import annotations
 import uuid
 import zlib
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from braid.deadline import Stopwatch
 from braid.models import Answer, Frozen, Record, Timestamp
@@ -23,7 +23,6 @@ from braid.retrieval.caches.keys_and_generations import (
     CacheName,
     CacheNamespace,
     EmbeddingCache,
-    WriteGeneration,
     WriteGenerations,
     key_of,
 )
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of the stored format; a part of every key."""
 MAX_UNPACKED_BYTES = 8 * 1024 * 1024
-_T = TypeVar("_T")
 _Kept = TypeVar("_Kept", bound=Frozen)
 
 
@@ -55,20 +53,15 @@ class Retrieved(Frozen):
     """Retrieval for a context without its conversation; cached if no source failed."""
 
     answer: Answer | None = None
-    """Answer of the semantic search; None when it was left out."""
+    """Answer of the semantic search; None when it was left out, or failed."""
     episodes: tuple[Record, ...] = ()
+    degraded: Annotated[tuple[str, ...], Field(exclude=True)] = ()
+    """Sources that failed, and stages of the search that did."""
+    anything_left: Annotated[bool, Field(exclude=True)] = True
+    """Whether any source answered, or none was needed."""
     retrieved_at: Timestamp
-    holds_until: Timestamp | None
-    """Expiry: when it may change without a write, as of an answer; None when that is not known."""
-
-
-class _CacheKey(NamedTuple):
-    """Key of one request's value."""
-
-    tenant_id: str
-    key: str
-    generation: WriteGeneration
-    """The write generation that the value is valid under; it may be cached only if this is settled."""
+    holds_until: Timestamp | None = None
+    """Expiry: when it may change without a write, as of an answer; None when that is not known, or a source failed."""
 
 
 class _GenerationCache:
@@ -99,45 +92,52 @@ class _GenerationCache:
         self._fingerprint = fingerprint
         self._now = now
 
-    def _key_for(self, tenant_id: str, request: str) -> _CacheKey | None:
-        """Return the key of a request's value; None, and a miss, when the write generation is not known."""
-        generation = self._generations.read(tenant_id)
-        if generation is None:
-            self._namespace.missed()
-            return None
-        key = key_of(FORMAT, self._fingerprint(), generation.number, request)
-        return _CacheKey(tenant_id, key, generation)
+    def _kept_or_made(
+        self,
+        tenant_id: str,
+        request: str,
+        kind: type[_Kept],
+        *,
+        span: Callable[[_Kept], _Span],
+        refresh: Callable[[_Kept], _Kept],
+        make: Callable[[], _Kept],
+    ) -> _Kept:
+        """Return the cached value of an equal request as ``refresh`` returns it; else make one, and cache it.
 
-    def _find(self, key: _CacheKey, kind: type[_Kept], validity: Callable[[_Kept], _Span]) -> _Kept | None:
-        """Return the cached value if it is valid now; else None.
+        It is not cached if the write generation is not known, not settled, or over by then: the value would not be
+        found again, and the tenant may have been deleted meanwhile, with all that was cached of it.
 
         Parameters
         ----------
-        validity
-            Returns since when a value is valid, and when it expires: never valid if None.
+        request
+            All inputs of the value besides stored items.
+        span
+            Returns since when a value is valid, and when it expires: never valid, and not cached, if None.
         """
 
         def read(value: bytes) -> _Kept | None:
             kept = _unpack(value, kind)
             if kept is None:
                 return None
-            since, until = validity(kept)
+            since, until = span(kept)
             return kept if until is not None and since <= self._now() < until else None
 
-        return self._namespace.find(key.tenant_id, key.key, read)
-
-    def _keep(self, key: _CacheKey, value: Frozen, holds_until: datetime | None) -> None:
-        """Cache a value until it expires.
-
-        Not at all if its expiry is not known, or the generation is not settled or over: the value would not be found
-        again, and the tenant may have been deleted meanwhile, with all that was cached of it.
-        """
-        if not key.generation.settled or holds_until is None:
-            return
-        now = self._generations.read(key.tenant_id)
-        if now is not None and now.number == key.generation.number:
-            left = (holds_until - self._now()).total_seconds()
-            self._namespace.keep(key.tenant_id, key.key, _pack(value), at_most_s=left)
+        generation = self._generations.read(tenant_id)
+        if generation is None:
+            self._namespace.missed()
+            return make()
+        key = key_of(FORMAT, self._fingerprint(), generation.number, request)
+        kept = self._namespace.find(tenant_id, key, read)
+        if kept is not None:
+            return refresh(kept)
+        made = make()
+        _, until = span(made)
+        if generation.settled and until is not None:
+            now = self._generations.read(tenant_id)
+            if now is not None and now.number == generation.number:
+                left = (until - self._now()).total_seconds()
+                self._namespace.keep(tenant_id, key, _pack(made), at_most_s=left)
+        return made
 
 
 class AnswerCache(_GenerationCache):
@@ -146,27 +146,27 @@ class AnswerCache(_GenerationCache):
     def answer(self, query: Query, retrieve: Callable[[Query], Answer]) -> Answer:
         """Return the cached answer to an equal question, with a new trace id and latency; else retrieve one.
 
-        Degraded answers are not cached.
+        Degraded answers, whose expiry is not known, are not cached.
         """
         watch = Stopwatch()
-        key = self._key_for(query.tenant_id, query.model_dump_json())
-        if key is None:
-            return retrieve(query)
-        kept = self._find(key, Answer, lambda answer: (answer.answered_at, answer.holds_until))
-        if kept is not None:
+
+        def refresh(kept: Answer) -> Answer:
             took_ms = watch.ms()
-            return refreshed(kept, query.ranking, self._now()).model_copy(
-                update={
-                    "trace_id": str(uuid.uuid4()),
-                    "latency_ms": {"cache": took_ms, "total": took_ms},
-                    "cached": True,
-                    "rerank_cost_usd": 0.0,
-                }
+            return refreshed(kept, query.ranking, self._now()).altered(
+                trace_id=str(uuid.uuid4()),
+                latency_ms={"cache": took_ms, "total": took_ms},
+                cached=True,
+                rerank_cost_usd=0.0,
             )
-        answer = retrieve(query)
-        if not answer.degraded:
-            self._keep(key, answer, answer.holds_until)
-        return answer
+
+        return self._kept_or_made(
+            query.tenant_id,
+            query.model_dump_json(),
+            Answer,
+            span=lambda answer: (answer.answered_at, answer.holds_until),
+            refresh=refresh,
+            make=lambda: retrieve(query),
+        )
 
 
 class ContextCache(_GenerationCache):
@@ -176,35 +176,24 @@ class ContextCache(_GenerationCache):
     turn.
     """
 
-    def retrieved(
-        self,
-        tenant_id: str,
-        request: str,
-        ranking: Ranking,
-        retrieve: Callable[[], tuple[_T, Retrieved | None]],
-    ) -> tuple[_T | None, Retrieved | None]:
-        """Return None and the cached retrieval of an equal request, with recency as of now; else ``retrieve()``.
+    def retrieved(self, tenant_id: str, request: str, ranking: Ranking, retrieve: Callable[[], Retrieved]) -> Retrieved:
+        """Return the cached retrieval of an equal request, with recency as of now; else ``retrieve()``.
 
-        Parameters
-        ----------
-        request
-            All inputs of the retrieval besides stored items.
-        retrieve
-            Returns the caller's own value, and the retrieval to cache; None for the latter caches nothing.
+        ``request`` has all inputs of the retrieval besides stored items.
         """
-        key = self._key_for(tenant_id, request)
-        if key is None:
-            return retrieve()
-        kept = self._find(key, Retrieved, lambda found: (found.retrieved_at, found.holds_until))
-        if kept is not None:
-            if kept.answer is not None:
-                answer = refreshed(kept.answer, ranking, self._now())
-                kept = kept.model_copy(update={"answer": answer})
-            return None, kept
-        returned, found = retrieve()
-        if found is not None:
-            self._keep(key, found, found.holds_until)
-        return returned, found
+
+        def refresh(kept: Retrieved) -> Retrieved:
+            answer = refreshed(kept.answer, ranking, self._now()) if kept.answer else None
+            return kept.altered(answer=answer)
+
+        return self._kept_or_made(
+            tenant_id,
+            request,
+            Retrieved,
+            span=lambda found: (found.retrieved_at, found.holds_until),
+            refresh=refresh,
+            make=retrieve,
+        )
 
 
 def _pack(kept: Frozen) -> bytes:

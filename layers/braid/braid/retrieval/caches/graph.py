@@ -59,8 +59,8 @@ class GraphCache:
         ask: Callable[[], _T],
         *,
         keep: bool,
-        as_of: datetime = _ANY_MOMENT,
-        ends: Callable[[_T], Iterable[datetime | None]] = lambda _: (),
+        as_of: datetime,
+        ends: Callable[[_T], Iterable[datetime | None]],
     ) -> _T:
         """Return the cached value under a key that is valid at ``as_of``; else the result of ``ask``.
 
@@ -136,11 +136,7 @@ class CachedGraph:
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return stored counts."""
-        if tenant_id != self._tenant_id:
-            return self._graph.stats(tenant_id)
-        return self._cache.get_or_ask(
-            self._key("stats"), lambda: self._graph.stats(tenant_id), keep=self._generation.settled
-        )
+        return self._recall("stats", (tenant_id, None, _ANY_MOMENT), lambda: self._graph.stats(tenant_id), lambda _: ())
 
     def _recall(
         self,
@@ -152,11 +148,8 @@ class CachedGraph:
         tenant_id, asked, as_of = request
         if tenant_id != self._tenant_id:
             return ask()
-        key = self._key(kind, asked)
+        key = (tenant_id, self._generation.number, kind, asked)
         return self._cache.get_or_ask(key, ask, keep=self._generation.settled, as_of=as_of, ends=ends)
-
-    def _key(self, *parts: Hashable) -> Hashable:
-        return (self._tenant_id, self._generation.number, *parts)
 
 
 def _asked(request: ExpandRequest | PropagateRequest | GraphQuery) -> tuple[str, Hashable, datetime]:

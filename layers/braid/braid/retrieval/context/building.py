@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import logging
 import secrets
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pydantic import ValidationError
-
-from braid.errors import InvalidRequest, StoreError
+from braid.errors import InvalidRequest, StoreError, as_invalid_request
+from braid.kept_threads import KeptThreads
 from braid.models import ContextRole, Filters, Kind, Query, Ranking, earliest
 from braid.models.metadata_filters import typed
 from braid.ranking.scoring import FOREVER
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
 SEMANTIC_KINDS = tuple(kind for kind in Kind if kind not in EPISODES)
 """Kinds of the semantic source: all but episodes, which have a source of their own."""
 _LOG = logging.getLogger(__name__)
-_POOL = ThreadPoolExecutor(64, thread_name_prefix="braid-context")
+_POOL = KeptThreads(64, "braid-context")
 """Threads that search episodes while records are searched."""
 _T = TypeVar("_T")
 
@@ -141,7 +139,7 @@ def build_context(
         Nonce of the keys of the fences around retrieved text, a secret from everyone who writes records; by default
         random. Equal texts have equal keys under equal nonces.
     """
-    try:
+    with as_invalid_request():
         request = ContextRequest(
             query=query,
             tenant_id=tenant_id,
@@ -158,8 +156,6 @@ def build_context(
             as_of=as_of,
             min_score=min_score,
         )
-    except ValidationError as error:
-        raise InvalidRequest.from_validation(error) from None
     return run(request, memory, nonce=nonce)
 
 
@@ -222,44 +218,23 @@ def measures(built: Context) -> dict[str, int | float]:
     return {**counts, **{name: mean for name, mean in means.items() if mean is not None}}
 
 
-@dataclass(frozen=True)
-class _Found:
-    """Results of retrieval for one context, and the sources that failed."""
-
-    answer: Answer | None = None
-    episodes: tuple[Record, ...] = ()
-    degraded: tuple[str, ...] = ()
-    anything_left: bool = True
-    """Whether any source answered, or none was needed."""
-
-
-def _retrieve(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> _Found:
+def _retrieve(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> Retrieved:
     """Return the cached retrieval of an equal request, or retrieve anew."""
-    asked = request.model_copy(
-        update={
-            "semantic": request.semantic and limits.semantic,
-            "episodic": request.episodic and limits.episodic,
-        }
+    asked = request.altered(
+        semantic=request.semantic and limits.semantic, episodic=request.episodic and limits.episodic
     )
     before = memory.context_cache
+    anew = partial(_ask, asked, memory, limits, now)
     if before is None or not (asked.semantic or asked.episodic):
-        return _ask(asked, memory, limits, now)
-
-    def anew() -> tuple[_Found, Retrieved | None]:
-        found = _ask(asked, memory, limits, now)
-        return found, _to_keep(asked, found, now)
-
+        return anew()
     without_conversation = asked.model_dump_json(exclude={"messages", "working_state", "role", "min_score"})
-    found, kept = before.retrieved(asked.tenant_id, without_conversation, asked.ranking, anew)
-    if found is None and kept is not None:
-        return _Found(answer=kept.answer, episodes=kept.episodes)
-    return found or _Found()
+    return before.retrieved(asked.tenant_id, without_conversation, asked.ranking, anew)
 
 
-def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> _Found:
+def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> Retrieved:
     """Retrieve from the sources at the same time."""
     if not (request.semantic or request.episodic):
-        return _Found()
+        return Retrieved(retrieved_at=now)
     _attempt("index", lambda: memory.index)  # opened before two threads use it
     request = _with_known_kinds(request, memory)
     answer: Answer | None = None
@@ -276,11 +251,13 @@ def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: da
     if listing is not None:
         episodes = listing.result()
         degraded += [ContextSource.EPISODIC.value] if episodes is None else []
-    return _Found(
+    return Retrieved(
         answer=answer,
         episodes=tuple(episodes or ()),
         degraded=tuple(degraded),
         anything_left=answer is not None or episodes is not None,
+        retrieved_at=now,
+        holds_until=None if degraded else _holds_until(request, answer, episodes or ()),
     )
 
 
@@ -290,23 +267,18 @@ def _with_known_kinds(request: ContextRequest, memory: Memory) -> ContextRequest
     of = partial(memory.index.field_kinds, request.tenant_id, fields, trusted_only=not request.untrusted)
     kinds = _attempt("the fields' kinds", of) if fields else {}
     try:
-        return request.model_copy(update={"metadata": typed(request.metadata, kinds or {})})
+        return request.altered(metadata=typed(request.metadata, kinds or {}))
     except InvalidRequest as error:
         raise InvalidRequest(str(error).removeprefix("filters."), field="metadata") from None
 
 
-def _to_keep(request: ContextRequest, found: _Found, now: datetime) -> Retrieved | None:
-    """Return the retrieval for the cache; None if a source failed or its expiry is not known."""
-    if found.degraded or (request.semantic and (found.answer is None or found.answer.holds_until is None)):
+def _holds_until(request: ContextRequest, answer: Answer | None, episodes: Sequence[Record]) -> datetime | None:
+    """Return the expiry of a retrieval without failures; None if its answer's is not known."""
+    if answer is not None and answer.holds_until is None:
         return None
     # Validity at a given time does not change.
-    ends = [FOREVER] if request.as_of else [FOREVER, *(episode.invalid_at for episode in found.episodes)]
-    return Retrieved(
-        answer=found.answer,
-        episodes=found.episodes,
-        retrieved_at=now,
-        holds_until=earliest([*ends, found.answer.holds_until] if found.answer else ends),
-    )
+    ends = [] if request.as_of else [episode.invalid_at for episode in episodes]
+    return earliest([FOREVER, *ends, answer.holds_until if answer else None])
 
 
 def _attempt(name: str, ask: Callable[[], _T]) -> _T | None:

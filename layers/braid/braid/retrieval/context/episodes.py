@@ -6,9 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pydantic import ValidationError
-
-from braid.errors import InvalidRequest
+from braid.errors import InvalidRequest, as_invalid_request
 from braid.models import Filters, Kind, Record
 from braid.models.records import too_much
 from braid.ports.deletion_marks import refuse_while_deleted
@@ -213,19 +211,17 @@ def _write(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | 
         raise InvalidRequest("text: is empty, so that it would never be found", field="text")
     at = timestamp or store.now()
     digest = hashlib.sha256(json.dumps([fields, at.isoformat()], sort_keys=True, default=str).encode()).hexdigest()
-    try:
+    with as_invalid_request({"content": "text", "id": "record_id"}):
         record = Record(
             id=f"{fields['kind']}:{digest[:32]}" if record_id is None else record_id,
             timestamp=at,
             created_at=store.now(),
             **fields,
         )
-    except ValidationError as error:
-        raise InvalidRequest.from_validation(error, {"content": "text", "id": "record_id"}) from None
     if found := too_much(record):
         field = "text" if found.field == "content" else found.field
         raise InvalidRequest(f"{field}: {found.message}", field=field)
-    record = record.model_copy(update={"schema_version": store.schemas.current(record.tenant_id)})
+    record = record.altered(schema_version=store.schemas.current(record.tenant_id))
     if record_id is not None and not record.trusted:
         store.graph.distrust_most_relationships(record.tenant_id, [record.id])
     with store.transaction(record.tenant_id):
@@ -256,5 +252,5 @@ def _in_place_of_stored(record: Record, index: SearchIndex) -> Record:
         if before.trusted and not record.trusted:
             message = f"trusted: {record.id!r} is stored as trusted; write it as any other record to take that back"
             raise InvalidRequest(message, field="trusted")
-        record = record.model_copy(update={"invalid_at": before.invalid_at})
+        record = record.altered(invalid_at=before.invalid_at)
     return record

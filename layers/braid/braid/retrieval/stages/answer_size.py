@@ -55,7 +55,7 @@ def shortened(answer: Answer, most_bytes: int = MAX_WORKFLOW_ANSWER_BYTES) -> An
     results = [_with_short_metadata(result) for result in answer.results]
 
     def room(count: int) -> int:
-        bare = [result.model_copy(update={"content": ""}) for result in results[:count]]
+        bare = [result.altered(content="") for result in results[:count]]
         return most_bytes - _size(_with_results(answer, bare).model_dump(mode="json"))
 
     if room(len(results)) < 0:
@@ -70,13 +70,13 @@ def shortened(answer: Answer, most_bytes: int = MAX_WORKFLOW_ANSWER_BYTES) -> An
 
 def _with_results(answer: Answer, results: Sequence[Result]) -> Answer:
     sources = tuple(dict.fromkeys(result.citation for result in results))
-    return answer.model_copy(update={"results": tuple(results), "sources": sources})
+    return answer.altered(results=tuple(results), sources=sources)
 
 
 def _with_short_metadata(result: Result) -> Result:
     if _size(result.metadata) <= METADATA_BYTES:
         return result
-    return result.model_copy(update={"metadata": {}, "shortened": True})
+    return result.altered(metadata={}, shortened=True)
 
 
 def _with_fewer_facts(result: Result) -> Result:
@@ -87,7 +87,7 @@ def _with_fewer_facts(result: Result) -> Result:
     if sizes[-1] <= FACTS_BYTES:
         return result
     first = facts[: max(1, bisect_right(sizes, FACTS_BYTES))]
-    return result.model_copy(update={"facts": result.facts.model_copy(update={"facts": first}), "shortened": True})
+    return result.altered(facts=result.facts.altered(facts=first), shortened=True)
 
 
 def _with_short_text(result: Result, size: int, longest: int) -> Result:
@@ -103,9 +103,7 @@ def _with_short_text(result: Result, size: int, longest: int) -> Result:
         shift = first - 1  # the ellipsis precedes the text that was at ``first``
         matched_from = max(0, matched_from - shift) if first else matched_from
         marked = marked and (marked[0] - shift, min(len(shown), marked[1] - shift))
-    return result.model_copy(
-        update={"content": shown, "matched_from": matched_from, "marked": marked, "shortened": True}
-    )
+    return result.altered(content=shown, matched_from=matched_from, marked=marked, shortened=True)
 
 
 def beginning(text: str, most_bytes: int) -> str:

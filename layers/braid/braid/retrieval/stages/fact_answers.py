@@ -344,7 +344,7 @@ def fact_results(
             # Facts that are counted but not read may have evidence that does not meet the conditions.
             exact = not unread or (len(kept) == len(group.hits) and not conditions.restrict)
             counted = {"count": count + unread} if exact else {"count": count, "complete": False}
-            left = group.model_copy(update={"hits": tuple(kept), **counted})
+            left = group.altered(hits=tuple(kept), **counted)
             results.append(_result(left, query, question or FactQuestion(), records, now))
     return results
 
@@ -384,7 +384,7 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
 
 def _of_evidence(query: Query) -> Filters:
     """Return the filters that a fact's evidence has to meet: the question's, without kinds and entity types."""
-    return query.filters.model_copy(update={"kinds": (), "entity_types": ()})
+    return query.filters.altered(kinds=(), entity_types=())
 
 
 def _allowed(hit: GraphHit, conditions: Filters, records: Mapping[str, Record], as_of: datetime) -> bool:

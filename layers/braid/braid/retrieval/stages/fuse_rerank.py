@@ -18,27 +18,14 @@ from braid.models.query import NONE_WITHOUT, NOT_RELATED, NOTHING_PASSES
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
 from braid.ranking.fusion import DEFAULT_PARAMETERS, adaptive_lexical_share, adaptive_weights, best_scores, fuse
-from braid.ranking.scoring import (
-    ScoredCandidate,
-    clamp,
-    final_score,
-    order_stable_until,
-    placeholder_score,
-    recency,
-)
+from braid.ranking.scoring import ScoredCandidate, clamp, final_score, order_stable_until, placeholder_score, recency
 from braid.retrieval.stages.answer_size import shortened
 from braid.retrieval.stages.candidates import Hydrated, Ranked, hydrate, without_text
 from braid.retrieval.stages.confidence import confidence
 from braid.retrieval.stages.excerpts import Excerpts
 from braid.retrieval.stages.fact_answers import evidence_of, fact_results, none_without, not_related, set_not_answered
 from braid.retrieval.stages.reordering_by_text import cohere, keep_best_text
-from braid.retrieval.stages.results_and_citations import (
-    Placed,
-    first_distinct,
-    related_entities,
-    result_of,
-    runners_up,
-)
+from braid.retrieval.stages.results_and_citations import first_distinct, related_entities, result_of, runners_up
 from braid.telemetry import names
 from braid.telemetry.recording import operation
 
@@ -46,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import Candidate, FacetValue, FusionParameters, GraphHit, Hit, Plan, Query, Weights
+    from braid.models import Candidate, Considered, FacetValue, FusionParameters, GraphHit, Hit, Plan, Query, Weights
     from braid.ports.encoder import Reranker
     from braid.ports.reembedding import OutdatedRecords
     from braid.ports.search_index import SearchIndex
@@ -153,9 +140,9 @@ def run(
         has_record = {hit.id for hit in strands.graph if hit.has_record}
         hydrated = Hydrated(without_text(query, fused.candidates, has_record=has_record), text_lost=True)
     outdated = dict.fromkeys([*(searched.outdated if searched else ()), *hydrated.outdated, *hydrated.moderate])
-    sending = None
+    wait_for_sending = None
     if outdated_sender and schema_version and outdated:
-        sending = outdated_sender.send(query.tenant_id, tuple(outdated), schema_version)
+        wait_for_sending = outdated_sender.send(query.tenant_id, tuple(outdated), schema_version)
     ranked = hydrated.ranked
     if fused.method is Fusion.PROPAGATE and not hydrated.text_lost:
         weight = fused.propagation_weight * limits.parameters.coherence
@@ -166,12 +153,12 @@ def run(
             ranked = keep_best_text(query.text, ranked, vector, lexical, fused.weights, cut_off=cut_off)
     fuse_ms = watch.lap()
     ranked, rerank_lost, cost_usd = rerank(request, ranked, reranker, limits, text_lost=hydrated.text_lost)
-    if sending:
-        sending.wait()
+    if wait_for_sending:
+        wait_for_sending()
     rerank_ms = watch.ms()
     facts = fact_results(groups, query, request.plan.facts, hydrated.evidence, now=now)
     use_counts = uses(query.tenant_id) if uses and query.ranking is Ranking.MEMORY else {}
-    results, not_returned, order_until = make_results(request, ranked, facts, now, use_counts)
+    results, considered, order_until = make_results(request, ranked, facts, now, use_counts)
     facets, facets_lost = count_facets(request, index, now=now, schema_version=schema_version, limits=limits)
     lost_here = {"text": hydrated.text_lost, "rerank": rerank_lost, "facets": facets_lost}
     degraded = tuple(
@@ -186,7 +173,7 @@ def run(
             results=tuple(results),
             sources=tuple(dict.fromkeys(result.citation for result in results)),
             related_entities=related_entities(request, results),
-            considered=runners_up(not_returned, shown=len(results)) if query.explain else (),
+            considered=considered,
             plan=_explained(request, groups),
             weights=fused.weights,
             fusion=fused.method,
@@ -228,7 +215,7 @@ def _explained(request: FuseRequest, groups: Sequence[FactGroup]) -> Plan:
         reasons.append(NONE_WITHOUT)
     if query.filters.metadata and not (found or narrowed):
         reasons.append(NOTHING_PASSES)
-    return plan.model_copy(update={"reasons": (*plan.reasons, *reasons)}) if reasons else plan
+    return plan.altered(reasons=(*plan.reasons, *reasons)) if reasons else plan
 
 
 def _require_a_store(request: FuseRequest) -> None:
@@ -270,11 +257,11 @@ def within_filters(request: FuseRequest, index: SearchIndex, now: datetime) -> F
     except StoreError:
         return request
     passing = {
-        name: part.model_copy(update={"hits": tuple(hit for hit in part.hits if hit.id not in excluded)})
+        name: part.altered(hits=tuple(hit for hit in part.hits if hit.id not in excluded))
         for name, part in (("linked", request.linked), ("expanded", request.expanded))
         if part
     }
-    return request.model_copy(update=passing)
+    return request.altered(**passing)
 
 
 def fuse_strands(request: FuseRequest, strands: Strands, parameters: FusionParameters) -> Fused:
@@ -363,7 +350,7 @@ def hits_by_strand(request: FuseRequest) -> Strands:
 def _inside(hits: Sequence[Hit], allowed: set[str]) -> list[Hit]:
     """Return the hits whose ids are allowed, ranked anew."""
     kept = [hit for hit in hits if hit.id in allowed]
-    return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(kept, start=1)]
+    return [hit.altered(rank=rank) for rank, hit in enumerate(kept, start=1)]
 
 
 def unknown_entity(request: FuseRequest) -> str | None:
@@ -454,7 +441,7 @@ def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
 
 def make_results(
     request: FuseRequest, ranked: Sequence[Ranked], facts: Sequence[Result], now: datetime, uses: Mapping[str, float]
-) -> tuple[list[Result], list[Placed], datetime]:
+) -> tuple[list[Result], tuple[Considered, ...], datetime]:
     """Score candidates and facts by the ranking profile, and make results of the first ``top_k`` distinct ones.
 
     A fact is ranked before records of the same score. Copies of a text take no place of their own.
@@ -462,8 +449,8 @@ def make_results(
     Returns
     -------
     tuple
-        The results; the other candidates in order, if the question asks for an explanation; and the time until which
-        ageing cannot change the order.
+        The results; the runners-up, if the question asks for an explanation; and the time until which ageing cannot
+        change the order.
     """
     query = request.query
     scored: list[tuple[float, Ranked | Result]] = [(fact.final, fact) for fact in facts]
@@ -484,7 +471,7 @@ def make_results(
         results=len(shown),
     )
     results = [
-        item.model_copy(update={"rank": rank})
+        item.altered(rank=rank)
         if isinstance(item, Result)
         else result_of(
             item,
@@ -496,9 +483,8 @@ def make_results(
         )
         for rank, (final, item) in enumerate(shown, start=1)
     ]
-    others = scored[cut:] if query.explain else ()
-    not_returned = [Placed(item, final) for final, item in others if isinstance(item, Ranked)]
-    return results, not_returned, order_until
+    left = ((final, item) for final, item in scored[cut:] if isinstance(item, Ranked))
+    return results, runners_up(left, shown=len(results)) if query.explain else (), order_until
 
 
 def _final_scores(query: Query, ranked: Sequence[Ranked], now: datetime, uses: Mapping[str, float]) -> list[float]:

@@ -112,7 +112,7 @@ def check(inside: ConstrainedGraph, request: GraphRequest) -> GraphFound:
     If they are too few and the search had more hits, ``frontier`` is the constraint's whole reach, to be searched next.
     """
     if request.searched is None:
-        return reach(inside).model_copy(update={"wide": False, "overflow": False})
+        return reach(inside).altered(wide=False, overflow=False)
     searched, most = request.searched, request.plan.candidates
     asked = best_ids(searched.vector, searched.lexical, limit=2 * most)
     links = inside.links()
@@ -134,7 +134,7 @@ def check(inside: ConstrainedGraph, request: GraphRequest) -> GraphFound:
     nearest = _within_bytes(inside_first, MAX_FRONTIER_BYTES)
     cut = len(everything.hits) >= MAX_REACH or everything.truncated
     hits = found.hits[:CARRIED_MEANWHILE]
-    return found.model_copy(update={"hits": hits, "frontier": nearest, "short": True, "wide": True, "truncated": cut})
+    return found.altered(hits=hits, frontier=nearest, short=True, wide=True, truncated=cut)
 
 
 def _with_paths(hits: Sequence[GraphHit]) -> tuple[GraphHit, ...]:

@@ -83,7 +83,7 @@ def run(
     if len(hits) < len(found.hits):
         kept = {hit.id for hit in hits}
         frontier = tuple(one for one in found.frontier if one in kept)
-        found = found.model_copy(update={"hits": hits, "frontier": frontier, "truncated": True})
+        found = found.altered(hits=hits, frontier=frontier, truncated=True)
     return found.altered(took_ms=stage.watch.ms())
 
 
@@ -108,26 +108,19 @@ def expansion_for(
     context = query.temporal_context
     time_range = query.filters.time_range or (context.time_range if context else None)
     if plan.intent is Intent.CAUSAL:
-        changes: dict[str, object] = {
-            "types": CAUSAL_TYPES,
-            "direction": plan.direction,
-            "max_hops": 3,
-            "by_confidence": True,
-        }
-    elif plan.intent is Intent.TEMPORAL:
-        changes = {
-            "types": TEMPORAL_TYPES,
-            "direction": plan.direction,
-            "max_hops": 3,
-            "by_confidence": True,
-            "by_time": True,
-            "time_range": time_range,
-            # A walk keeps one path to each vertex: a path along other edges would hide the requested relation's.
-            **intent.relation_bounds(intent.time_relation(query.text, context)),
-        }
-    else:
-        changes = {"direction": Direction.BOTH, "max_hops": 2}
-    return base.model_copy(update=changes)
+        return base.altered(types=CAUSAL_TYPES, direction=plan.direction, max_hops=3, by_confidence=True)
+    if plan.intent is Intent.TEMPORAL:
+        asked = base.altered(
+            types=TEMPORAL_TYPES,
+            direction=plan.direction,
+            max_hops=3,
+            by_confidence=True,
+            by_time=True,
+            time_range=time_range,
+        )
+        # A walk keeps one path to each vertex: a path along other edges would hide the requested relation's.
+        return asked.altered(**intent.relation_bounds(intent.time_relation(query.text, context)))
+    return base.altered(direction=Direction.BOTH, max_hops=2)
 
 
 class _GraphStage:
@@ -231,13 +224,13 @@ class _GraphStage:
         if request is None:
             return found
         if self.watch.ms() > TIME_FOR_MORE_MS:
-            return found.model_copy(update={"truncated": True})
+            return found.altered(truncated=True)
         try:
             nearby = self.graph.propagate(request)
         except StoreError as error:
             # The hits of the walks are returned.
             _LOG.warning("the surroundings of a walk's answers are lost: %s", error)
-            return found.model_copy(update={"truncated": True})
+            return found.altered(truncated=True)
         known = {hit.path.ids[0] for hit in answers} | {hit.id for hit in answers}
         hits = walk_seeds_and_scores.ranked(
             [*found.hits, *walk_seeds_and_scores.neighbours_of_answers(nearby.hits, reached, known)]
@@ -302,7 +295,7 @@ class _GraphStage:
         last = self.plan.facts is not None and self.plan.steps[-1:] == (step,)
         facts, lost = self._facts(links or self._links()) if last else ((), False)
         found = _found(expansion.hits, truncated=expansion.truncated or lost)
-        found = found.model_copy(update={"links": tuple(links), "facts": facts})
+        found = found.altered(links=tuple(links), facts=facts)
         if not found.hits or any(hit.has_record for hit in found.hits):
             return found
         # No vertex has a record, so records that mention them are added as answers; they are not in the frontier.
@@ -310,7 +303,7 @@ class _GraphStage:
         reached = [walk_seeds_and_scores.as_link(hit) for hit in found.hits]
         mentions = map(walk_seeds_and_scores.with_reason, walk_seeds_and_scores.mention_hits(mentioned.hits, reached))
         truncated = found.truncated or mentioned.truncated
-        return found.model_copy(update={"hits": (*found.hits, *mentions), "truncated": truncated})
+        return found.altered(hits=(*found.hits, *mentions), truncated=truncated)
 
     def _links(self) -> list[EntityLink]:
         return linked_names(

@@ -100,13 +100,13 @@ def _with_known_fields(query: Query, plan: Plan, field_kinds: FieldKinds) -> tup
     try:
         kinds = field_kinds(query.tenant_id, fields, query.filters.trusted_only)
     except StoreError:
-        return query, plan.model_copy(update={"reasons": (*plan.reasons, "the fields' kinds could not be read")})
-    filters = query.filters.model_copy(update={"metadata": typed(conditions, kinds)})
+        return query, plan.altered(reasons=(*plan.reasons, "the fields' kinds could not be read"))
+    filters = query.filters.altered(metadata=typed(conditions, kinds))
     unknown = tuple(field for field in fields if field not in kinds)
     if unknown:
         why = f"no record has the field{'' if len(unknown) == 1 else 's'} {', '.join(map(repr, unknown))}"
-        plan = plan.model_copy(update={"reasons": (*plan.reasons, why), "unknown_fields": unknown})
-    return query.model_copy(update={"filters": filters}), plan
+        plan = plan.altered(reasons=(*plan.reasons, why), unknown_fields=unknown)
+    return query.altered(filters=filters), plan
 
 
 def run_embed(
@@ -213,4 +213,4 @@ def best_ids(vector: tuple[Hit, ...], lexical: tuple[Hit, ...], *, limit: int) -
 def _filters(filters: Filters, step: PlanStep | None) -> Filters:
     if step is None or not step.entity_types:
         return filters
-    return filters.model_copy(update={"entity_types": step.entity_types})
+    return filters.altered(entity_types=step.entity_types)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +11,7 @@ from braid.ranking.scoring import Drift
 from braid.retrieval.stages.excerpts import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from braid.models import Answer, Record
     from braid.retrieval.stages.candidates import Ranked
@@ -164,35 +163,27 @@ def related_entities(request: FuseRequest, results: Sequence[Result]) -> tuple[R
     return tuple(related.values())
 
 
-@dataclass(frozen=True)
-class Placed:
-    """A candidate that was not returned, with its final score."""
-
-    item: Ranked
-    final: float
-
-
-def runners_up(left: Sequence[Placed], *, shown: int) -> tuple[Considered, ...]:
+def runners_up(left: Iterable[tuple[float, Ranked]], *, shown: int) -> tuple[Considered, ...]:
     """Return the runners-up, in order: candidates that some strand ranks at :data:`RUNNERS_UP_FROM` or better.
 
     Parameters
     ----------
     left
-        The candidates that were not returned, best first.
+        The candidates that were not returned with their final scores, best first.
     shown
         Number of results before them.
     """
     return tuple(
         Considered(
-            id=placed.item.record.id,
-            title=placed.item.record.name or cite(placed.item.record).title,
+            id=item.record.id,
+            title=item.record.name or cite(item.record).title,
             rank=rank,
-            fused_rank=placed.item.fused_rank,
-            ranks=placed.item.candidate.ranks,
-            final=placed.final,
+            fused_rank=item.fused_rank,
+            ranks=item.candidate.ranks,
+            final=final,
         )
-        for rank, placed in enumerate(left, start=shown + 1)
-        if min(placed.item.candidate.ranks.values()) <= RUNNERS_UP_FROM
+        for rank, (final, item) in enumerate(left, start=shown + 1)
+        if min(item.candidate.ranks.values()) <= RUNNERS_UP_FROM
     )
 
 

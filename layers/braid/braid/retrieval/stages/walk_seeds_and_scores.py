@@ -262,7 +262,7 @@ def neighbours_of_answers(
     """
     ways = {hit.id: hit.path for hit in answers}
     return [
-        hit.model_copy(update={"score": clamp(NEIGHBOUR_FACTOR * hit.score), "path": ways[start].onwards(hit.path)})
+        hit.altered(score=clamp(NEIGHBOUR_FACTOR * hit.score), path=ways[start].onwards(hit.path))
         if (start := hit.path.ids[0]) in ways
         else scaled(hit, NEIGHBOUR_FACTOR)
         for hit in nearby

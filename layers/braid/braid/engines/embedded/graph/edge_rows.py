@@ -10,7 +10,6 @@ from braid.engines.embedded.graph_change_log import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
 from braid.models import MENTIONS, EdgeId, Relationship
-from braid.ports.knowledge_graph import GraphTypes
 
 if TYPE_CHECKING:
     import sqlite3
@@ -228,13 +227,6 @@ def reassign_mentions(connection: sqlite3.Connection, tenant: int, successors: M
     ).rowcount
     connection.executemany(f"DELETE FROM edges {of_these}", mentions)  # noqa: S608 - as above
     return passed
-
-
-def read_types(connection: sqlite3.Connection, tenant: int) -> GraphTypes:
-    """Return the types of a tenant's vertices and edges."""
-    vertices = connection.execute("SELECT DISTINCT entity_type FROM vertices WHERE tenant = ?", (tenant,))
-    edges = connection.execute("SELECT DISTINCT type FROM edges WHERE tenant = ?", (tenant,))
-    return GraphTypes(frozenset(kind for (kind,) in vertices), frozenset(kind for (kind,) in edges))
 
 
 def read_edges_out_of(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING
 from braid.deadline import within
 from braid.engines.embedded import graph_change_log
 from braid.engines.embedded.graph import edge_rows, name_rows, vertex_rows
-from braid.engines.embedded.graph.tenant_graphs import MAX_LOADED_FIRST, TENANTS_IN_MEMORY, TenantGraphs
+from braid.engines.embedded.graph.tenant_graphs import MAX_LOADED_FIRST, TenantGraphs
 from braid.engines.embedded.tables import to_microseconds
 from braid.engines.embedded.write_generations import Generation, GenerationCache, change
 from braid.ports.graph_query import GraphResult
@@ -58,8 +56,6 @@ class EmbeddedKnowledgeGraph:
         self._store = store
         self._question_s = question_s
         self._graphs = TenantGraphs(store, max_loaded_first=max_loaded_first)
-        self._lock = threading.Lock()
-        self._types: OrderedDict[str, GraphTypes] = OrderedDict()
         self._stats: GenerationCache[GraphStats] = GenerationCache(store, Generation.GRAPH)
 
     def set_validity(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
@@ -202,20 +198,13 @@ class EmbeddedKnowledgeGraph:
                 return []
             return edge_rows.read_edges(connection, tenant, tenant_id, ids=ids, types=types)
 
-    def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:
-        """Return the types in the rows; cached ones if they have all that are wanted."""
-        with self._lock:
-            known = self._types.get(tenant_id)
-        if known is not None and wanted.are_among(known):
-            return known
+    def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:  # noqa: ARG002 - the port's
+        """Return the types in the stored counts, in a transaction those of the last commit."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
-            known = GraphTypes() if tenant is None else edge_rows.read_types(connection, tenant)
-        if not self._store.in_transaction:  # what it wrote may yet be rolled back
-            with self._lock:
-                self._types[tenant_id] = known
-                while len(self._types) > TENANTS_IN_MEMORY:
-                    self._types.popitem(last=False)
-        return known
+            if tenant is None:
+                return GraphTypes()
+            counts = self._stats.get(connection, tenant, graph_change_log.read_counts)
+        return GraphTypes(frozenset(counts.by_entity_type), frozenset(counts.by_relationship_type))
 
     def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500, hubs: bool = True) -> GraphPage:
         """Return the next page of vertices in the order of their ids; each page has the store's current state."""

@@ -24,7 +24,7 @@ from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Unpack
 
     from braid.engines.embedded.search.bm25 import WordCache
@@ -62,7 +62,7 @@ class EmbeddedSearchIndex:
         question_s: float = math.inf,
     ) -> None:
         self._store = store
-        self._dimensions = spaces
+        self.dimensions = spaces
         self._question_s = question_s
         self._exact_rows = exact_rows
         self._lock = threading.Lock()
@@ -79,14 +79,9 @@ class EmbeddedSearchIndex:
     def upsert(self, records: Sequence[Record]) -> None:
         """Insert or replace records; of several with the same id the last one counts.
 
-        Raises
-        ------
-        DimensionMismatch
-            If a vector's length is not that of its space; nothing is written.
-        InvalidRequest
-            If a vector is zero, not finite or of an unknown space; nothing is written.
+        Raises InvalidRequest also if a vector is zero or not finite; nothing is written.
         """
-        self.check_vectors(records)
+        check_vectors(records, self.dimensions)
         last = {(record.tenant_id, record.id): record for record in records}
         ordered = sorted(last.values(), key=_tenant_of)
         if not ordered:
@@ -97,10 +92,6 @@ class EmbeddedSearchIndex:
                 row_writes.upsert(connection, tenant, batch)
                 Generation.RECORDS.advance(connection, tenant)
                 self._store.after_commit(partial(self._keep_up, tenant_id))
-
-    def check_vectors(self, records: Iterable[Record]) -> None:
-        """Require that every vector is of a known space and has its dimension; raises as :meth:`upsert` does."""
-        check_vectors(records, self._dimensions)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove records and return how many there were; with a tenant's last record its graph files are removed too.
@@ -117,7 +108,7 @@ class EmbeddedSearchIndex:
     def _keep_up(self, tenant_id: str) -> None:
         """Add written vectors to large vector graphs, so that no search has to."""
         with suspended(), self._store.read_tenant(tenant_id) as (connection, tenant):
-            for space, dimension in self._dimensions.items():
+            for space, dimension in self.dimensions.items():
                 if tenant is not None and row_reads.has_more_vectors(connection, tenant, space, than=self._exact_rows):
                     self._hnsw_graph(tenant, space).keep_up(connection, dimension)
 
@@ -147,12 +138,7 @@ class EmbeddedSearchIndex:
     def search(self, request: SearchRequest) -> SearchHits:
         """Run the vector and the lexical search on one snapshot of the store.
 
-        Raises
-        ------
-        DimensionMismatch
-            If the question's vector does not have the dimension of its space.
-        StoreTooSlow
-            If it takes longer than ``question_s``.
+        Raises StoreTooSlow if it takes longer than ``question_s``.
         """
         with within(self._question_s), self._store.read_tenant(request.tenant_id) as (connection, tenant):
             if tenant is None or request.ids == ():
@@ -315,7 +301,7 @@ class EmbeddedSearchIndex:
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None or self._store.in_transaction:
                 return
-            for space, dimension in self._dimensions.items():
+            for space, dimension in self.dimensions.items():
                 if row_reads.has_more_vectors(connection, tenant, space):
                     row_reads.check_stored_length(connection, tenant, space, dimension)
                     self._hnsw_graph(tenant, space).bring_up_to_date(connection, dimension)
@@ -328,7 +314,7 @@ class EmbeddedSearchIndex:
         embedding: Embedding,
         k: int,
     ) -> tuple[list[NearRecord], set[str]]:
-        expected = self._dimensions.get(embedding.space)
+        expected = self.dimensions.get(embedding.space)
         if expected is None:
             return [], set()
         if embedding.dimension != expected:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from array import array
 from datetime import datetime
 from itertools import groupby
@@ -68,8 +67,6 @@ def unit(vector: bytes, space: str, *, record_id: str | None = None) -> bytes:
     Raises InvalidRequest if a value is NaN or infinite, or all are zero.
     """
     values = array("f", vector)
-    if sys.byteorder == "big":  # pragma: no cover - vectors are little-endian everywhere
-        values.byteswap()
     length = hypot(*values)
     if not isfinite(length) or length == 0.0:
         whose = "the question" if record_id is None else f"record {record_id}"
@@ -79,10 +76,7 @@ def unit(vector: bytes, space: str, *, record_id: str | None = None) -> bytes:
         )
     if abs(length - 1.0) <= 1e-4:  # noqa: PLR2004 - as normalised as float32 rounding leaves it
         return vector
-    scaled = array("f", (value / length for value in values))
-    if sys.byteorder == "big":  # pragma: no cover
-        scaled.byteswap()
-    return scaled.tobytes()
+    return array("f", (value / length for value in values)).tobytes()
 
 
 def has_any(connection: sqlite3.Connection, tenant: int) -> bool:
