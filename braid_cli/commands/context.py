@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from braid.errors import InvalidRequest
 from braid.models import ContextRole, Kind, Ranking
+from braid.models.enums_and_scalars import on_one_line
 from braid.retrieval.context.message_selection import Context, ContextSource, message_text
 from braid.retrieval.context.text_fences import unfenced
 from rich.table import Table
@@ -185,16 +186,11 @@ def _row(message: dict[str, Any], scores: ContextScores | None) -> tuple[Text, T
     # The excerpt of a fact is its first sentence, or the first name of a set.
     if scores and scores.source is ContextSource.SEMANTIC and message["metadata"]["kind"] != Kind.FACT.value:
         said = message["metadata"]["excerpt"]
-    text = " ".join(printable(said).split())
+    text = " ".join(on_one_line(said).split())
     cut = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
     return (
         Text(f"{scores.final:.3f}" if scores else "", style="bold"),
         Text(scores.source.value if scores else ""),
-        Text(printable(str(message.get("role", "")))),
+        Text(on_one_line(str(message.get("role", "")))),
         Text(cut),
     )
-
-
-def printable(text: str) -> str:
-    """Return text without control and invisible characters."""
-    return "".join(c if c.isprintable() or c.isspace() else "�" for c in text)

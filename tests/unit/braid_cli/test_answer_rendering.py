@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -23,9 +24,11 @@ from braid.models import (
     Strategy,
     Weights,
 )
+from braid.retrieval.context.message_selection import Context
 from rich.console import Console
 
 from braid_cli.answer_rendering import LOSSES, show_answer
+from braid_cli.commands.context import show as show_context
 
 
 def result(**changed: Any) -> Result:
@@ -293,3 +296,13 @@ def test_an_answer_fits_the_terminal(width: int) -> None:
     long = result(id="x" * 200, title="A title that is longer than a narrow terminal is wide", rank=2)
     text = shown(answer(result(), long, degraded=tuple(LOSSES)), width=width, explain=True)
     assert max(map(len, text.splitlines())) <= width
+
+
+def test_a_context_keeps_what_words_need_and_sends_nothing_to_the_terminal() -> None:
+    said = "नमस्\u200dते 👩\u200d🔧 \x1b[2J\u202e end"
+    built = Context(messages=({"role": "user\x07", "content": said},), enabled=False)
+    console = Console(width=120, record=True, file=StringIO())
+    show_context(console, built, min_score=0.5)
+    shown = console.export_text()
+    assert "नमस्\u200dते 👩\u200d🔧 �[2J� end" in shown
+    assert "user�" in shown
