@@ -23,7 +23,7 @@ from opensearchpy.exceptions import (
 from braid import deadline
 from braid.engines.opensearch.connection import BoundedConnection
 from braid.engines.retries_and_deadlines import CallDeadline, retrying, too_slow_after
-from braid.errors import ConfigurationError, StoreError, TransientStoreError
+from braid.errors import ConfigurationError, StoreError, StoreTooSlow, TransientStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -99,7 +99,9 @@ def question_time(settings: Settings) -> contextlib.AbstractContextManager[None]
 
 def call_in_time(settings: Settings, function: Callable[..., R], **kwargs: object) -> R:
     """Call the client as :func:`call` within :func:`question_time`. Raises StoreTooSlow if that is over."""
-    deadline.check()  # else a request past its deadline would still be sent, with the least time limit
+    message = f"the search index did not answer within {settings.opensearch_question_s:.1f} s"
+    if deadline.is_over():  # else a request past its deadline would still be sent, with the least time limit
+        raise StoreTooSlow(message)
     until = CallDeadline.of_request()
 
     @as_braid_errors()
@@ -108,7 +110,7 @@ def call_in_time(settings: Settings, function: Callable[..., R], **kwargs: objec
         with deadline.within(timeout_s):  # the whole answer, not each wait for a part of it
             return function(**kwargs, request_timeout=timeout_s)
 
-    with too_slow_after(until, f"the search index did not answer within {settings.opensearch_question_s:.1f} s"):
+    with too_slow_after(until, message):
         return retrying(settings.opensearch_attempts, until=until)(ask)
 
 
