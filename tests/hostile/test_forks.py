@@ -155,3 +155,58 @@ def test_a_process_that_is_forked_while_another_thread_uses_a_store_for_long_doe
         reader.join()
     with store.read() as connection:
         assert connection.execute("SELECT count(*) FROM identity").fetchone()[0] == 1
+
+
+def test_threads_that_fork_at_once_leave_the_store_as_it_was(tmp_path: Path) -> None:
+    store = EmbeddedStore(tmp_path)
+    reading, children = threading.Event(), []
+
+    def read() -> None:
+        with store.read():
+            reading.set()
+            time.sleep(0.5)
+
+    def fork() -> None:
+        children.append(forked(lambda: EmbeddedStore(tmp_path).close()))
+
+    threads = [threading.Thread(target=act) for act in (read, fork, fork)]
+    for thread in threads:
+        thread.start()
+        assert reading.wait(20)
+    for thread in threads:
+        thread.join()
+    assert all(ends_well(child) for child in children)
+    answered = threading.Event()
+
+    def ask() -> None:
+        with store.read():
+            answered.set()
+
+    threading.Thread(target=ask, daemon=True).start()
+    assert answered.wait(20)
+
+
+def test_a_forked_process_forks_again_without_waiting_for_threads_that_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, ended, reading = EmbeddedStore(tmp_path), threading.Event(), threading.Event()
+
+    def read() -> None:
+        with store.read():
+            reading.set()
+            ended.wait(60)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert reading.wait(20)
+    monkeypatch.setattr(embedded_store, "_FORK_S", 0.1)
+
+    def fork_again() -> None:
+        monkeypatch.setattr(embedded_store, "_FORK_S", 60)
+        assert ends_well(forked(lambda: None))
+
+    try:
+        assert ends_well(forked(fork_again))
+    finally:
+        ended.set()
+        reader.join()

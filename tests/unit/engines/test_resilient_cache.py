@@ -156,17 +156,23 @@ def test_no_cache_keeps_nothing_and_fails_nothing() -> None:
     assert cache.generation("acme") == cache.advance("acme") == 0
 
 
-def test_a_slot_that_is_counted_when_a_window_begins_is_given_back_there(clock: Seconds) -> None:
+@pytest.mark.parametrize("begins_at", [1, 2])
+def test_a_slot_is_given_back_in_the_window_in_which_it_was_counted(clock: Seconds, begins_at: int) -> None:
     counted: dict[float, int] = {}
+    calls = 0
 
     class Windows(Memory):
         def count(self, tenant_id: str, key: str, amount: int, window_s: int, *, ago: int = 0) -> int:  # noqa: ARG002
-            clock.now = 180.0  # the next one begins while it is asked
+            nonlocal calls
+            calls += 1
             window = clock.now // window_s - ago
+            if calls == begins_at:
+                clock.now = 180.0  # the next window begins while the answer is on its way
             counted[window] = counted.get(window, 0) + amount
             return counted[window]
 
     clock.now = 179.9
-    with ResilientCache(Windows()).slot("acme", "writes", limit=1, window_s=60, clock=clock) as free:  # type: ignore[arg-type]
+    cache = ResilientCache(Windows())
+    with cache.slot("acme", "writes", limit=1, window_s=60, clock=clock, spans_windows=True) as free:  # type: ignore[arg-type]
         assert free
     assert set(counted.values()) == {0}

@@ -241,9 +241,9 @@ class ResilientCache:
             try:
                 earlier = self._cache.count(tenant_id, key, amount, window_s, ago=1) if spans_windows else 0
                 amount = 1
-                taken = self._cache.count(tenant_id, key, amount, window_s)
-                # Read again: a slot counted in a window that began meanwhile would not be given back there.
+                # Read again, just before the cache does: a slot is given back in the window that it is counted in.
                 window = clock() // window_s
+                taken = self._cache.count(tenant_id, key, amount, window_s)
                 free, maybe_counted = taken + max(earlier, 0) <= limit, True
             except StoreError as error:
                 self._rest(error)

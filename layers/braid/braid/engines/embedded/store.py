@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import weakref
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from braid.deadline import suspended
 from braid.engines.embedded import graph_change_log
@@ -36,6 +36,8 @@ _COMMITS = "commits"
 _FORK_S = 5.0
 """How long a fork waits for other threads' connections."""
 _OPEN: weakref.WeakSet[EmbeddedStore] = weakref.WeakSet()
+_FORK: Final = threading.Lock()
+"""Held by the thread that forks, or changes which stores are open."""
 _IN_USE_AT_FORK: set[Path] = set()
 """Databases of which this process inherited connections in use."""
 
@@ -73,7 +75,7 @@ class EmbeddedStore:
         self._idle: list[Connection] = []
         self._pool_lock = threading.Condition()
         self._lent = 0
-        self._paused = self._paused_before_fork = False
+        self._paused = self._forking = False
         self._write_lock = threading.RLock()
         self._local = threading.local()
         self._numbers: dict[str, int] = {}
@@ -106,7 +108,8 @@ class EmbeddedStore:
         self._counted = commits
         if not self.read_only:
             self._files.record_commit(self.identity, commits, size)
-        _OPEN.add(self)
+        with _FORK:
+            _OPEN.add(self)
 
     def __enter__(self) -> Self:
         return self
@@ -273,27 +276,26 @@ class EmbeddedStore:
         SQLite would take the child for nobody, and remove its log when this process closes the store.
         """
         with self._pool_lock:
-            self._paused_before_fork = self._paused
-            self._paused = True
+            self._forking = True
             self._pool_lock.wait_for(lambda: not self._lent, _FORK_S)
             _close_all(self._idle)
 
     def _go_on(self) -> None:
-        """Lend connections again after a fork, unless the store was paused before."""
+        """Lend connections again after a fork."""
         with self._pool_lock:
-            self._paused = self._paused_before_fork
+            self._forking = False
             self._pool_lock.notify_all()
 
     def _inherited(self) -> None:
         """Note in a forked process that connections in use were inherited."""
-        if self._lent:
+        if self._lent or self._idle:  # one was returned after the wait
             _IN_USE_AT_FORK.add(self.path.absolute())
 
     def _lend(self) -> Connection:
         if self._process != os.getpid():
             raise StoreError(f"{self.path} was opened before this process was forked; open it anew in this one")
         with self._pool_lock:
-            self._pool_lock.wait_for(lambda: self._closed or not self._paused)
+            self._pool_lock.wait_for(lambda: self._closed or not (self._paused or self._forking))
             if self._closed:
                 raise StoreError(f"{self.path} was closed")
             if self._idle:
@@ -393,19 +395,26 @@ class EmbeddedStore:
             return [row[0] for row in rows]
 
 
-def _of_each(act: Callable[[EmbeddedStore], None]) -> Callable[[], None]:
-    def acting() -> None:
-        for store in list(_OPEN):
-            act(store)
-
-    return acting
+def _before_fork() -> None:
+    _FORK.acquire()  # until the fork is over: threads may fork at once
+    for store in list(_OPEN):
+        store._let_go()  # noqa: SLF001 - of this module
 
 
-os.register_at_fork(
-    before=_of_each(EmbeddedStore._let_go),  # noqa: SLF001 - of this module
-    after_in_parent=_of_each(EmbeddedStore._go_on),  # noqa: SLF001
-    after_in_child=_of_each(EmbeddedStore._inherited),  # noqa: SLF001
-)
+def _after_fork() -> None:
+    for store in list(_OPEN):
+        store._go_on()  # noqa: SLF001
+    _FORK.release()
+
+
+def _in_child() -> None:
+    for store in list(_OPEN):
+        store._inherited()  # noqa: SLF001
+    _OPEN.clear()  # a fork of this process would wait for threads that it does not have
+    _FORK.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
 
 
 def _close_all(connections: list[Connection]) -> None:

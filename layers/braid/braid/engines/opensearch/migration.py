@@ -468,7 +468,13 @@ class OpenSearchMigration:
             actions += [{"remove": {"index": old, "alias": name}} for name in going]
             actions += [_added(new, name) for name in going]
             actions += [self._removed(new, activated(alias)), _added(old, kept(alias))]
-        self._move_aliases(actions)
+        try:
+            self._move_aliases(actions)
+        except StoreError:
+            found = self._aliases()
+            # Sent again as its answer was lost, the request fails: it has removed the alias already.
+            if any(found.get(alias) != aliases[activated(alias)] for alias in self._moved(aliases)):
+                raise
 
     def _next_index_name(self) -> str:
         """Return the name of an index that does not exist yet."""
