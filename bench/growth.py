@@ -111,7 +111,10 @@ def _task_of(corpus: Any, home: Path, count: int) -> dict[str, Any]:  # noqa: AN
 
 
 def _counts(corpus: Any) -> Counter[str]:  # noqa: ANN401 - Synthetic, which needs NumPy
-    """Return the counts that a deployment keeps of the tenant's graph; counting them there had not ended after a quarter of an hour."""
+    """Return the counts that a deployment keeps of the tenant's graph.
+
+    The local graph server had not counted 100,000 vertices after a quarter of an hour.
+    """
     from bench.synthetic import TENANT
 
     vertices = [vertex for vertex in corpus.vertices() if vertex.tenant_id == TENANT]
