@@ -59,7 +59,6 @@ COMBINED = {
 DATES = frozenset({"date", "timestamp"})
 BY_DATE = "; --since and --until are conditions on the date of a document"
 RELATED_SHOWN = 8
-printable = on_one_line
 
 
 def show_answer(
@@ -107,7 +106,7 @@ def show_answer(
         names = list(dict.fromkeys(entity.name for entity in answer.related_entities))
         more = len(names) - RELATED_SHOWN
         shown = ", ".join(names[:RELATED_SHOWN]) + (f" and {more} more" if more > 0 else "")
-        console.print(Text(printable(f"related: {shown}"), style="dim"))
+        console.print(Text(on_one_line(f"related: {shown}"), style="dim"))
     if explain:
         _show_latencies(console, answer)
     if legend and answer.results:
@@ -136,13 +135,13 @@ def _show_left_out(console: Console, answer: Answer, *, moment: bool, as_of: boo
 def _show_remarks(console: Console, answer: Answer) -> None:
     """Print corrected names, an unanswered set, filter fields that no record has, and facet counts."""
     for phrase, name in answer.misspelt.items():
-        console.print(Text(f"“{printable(phrase)}” was read as {printable(name)}", style="yellow"))
+        console.print(Text(f"“{on_one_line(phrase)}” was read as {on_one_line(name)}", style="yellow"))
     if answer.set_not_answered:
         told = f"the question asks for {ASKED[answer.set_not_answered]}, which the graph did not answer"
         console.print(Text(told, style="yellow"))
     for field in answer.plan.unknown_fields:
         meant = BY_DATE if field in DATES else ""
-        console.print(Text(f"no record has the field {printable(field)!r} in its metadata{meant}", style="yellow"))
+        console.print(Text(f"no record has the field {on_one_line(field)!r} in its metadata{meant}", style="yellow"))
     if NOT_RELATED in answer.plan.reasons:
         console.print(Text(NOT_RELATED, style="yellow"))
     if NONE_WITHOUT in answer.plan.reasons:
@@ -151,9 +150,9 @@ def _show_remarks(console: Console, answer: Answer) -> None:
         told = "no record meets --where and the other filters; --facet FIELD without them shows the values"
         console.print(Text(told, style="yellow"))
     for field, values in answer.facets.items():
-        told = ", ".join(f"{printable(str(one.value))} ({one.count})" for one in values)
+        told = ", ".join(f"{on_one_line(str(one.value))} ({one.count})" for one in values)
         told = told or f"no values{BY_DATE if field in DATES else ''}"
-        console.print(Text(f"{printable(field)}: {told}", style="dim"))
+        console.print(Text(f"{on_one_line(field)}: {told}", style="dim"))
 
 
 def _show_confidence(console: Console, answer: Answer) -> None:
@@ -181,7 +180,7 @@ def _show_legend(console: Console, answer: Answer) -> None:
 def _show_result(console: Console, result: Result, *, explain: bool, full: bool) -> None:
     head = Text()
     head.append(f"{result.rank:>2}. ", style="bold")
-    head.append(printable(result.title), style="bold")
+    head.append(on_one_line(result.title), style="bold")
     head.append(f"  score {result.final:.2f} ", style="dim")
     for source in result.sources:
         head.append(f" {STRANDS[source] if not result.facts else 'fact'}", style=COLOURS[source])
@@ -197,11 +196,11 @@ def _show_result(console: Console, result: Result, *, explain: bool, full: bool)
         lines.add_row(Text("path", style="dim"), path_text(path))
     lines.add_row(Text("read", style="dim"), Text(where(result), style="dim"))
     if result.copies:
-        lines.add_row(Text("also", style="dim"), Text(printable(", ".join(result.copies)), style="dim"))
+        lines.add_row(Text("also", style="dim"), Text(on_one_line(", ".join(result.copies)), style="dim"))
     for name, told in _dates(result) if full else ():
         lines.add_row(Text(name, style="dim"), Text(told))
     for name, value in result.metadata.items() if full else ():
-        lines.add_row(Text(printable(name), style="dim"), Text(printable(", ".join(map(str, values_in(value))))))
+        lines.add_row(Text(on_one_line(name), style="dim"), Text(on_one_line(", ".join(map(str, values_in(value))))))
     if explain:
         lines.add_row(Text("rank", style="dim"), _origin(result))
         if result.reasons:
@@ -226,9 +225,9 @@ def _show_facts(console: Console, facts: FactSet, *, title: str) -> None:
         since = f"since {path.valid_at:%Y-%m-%d}" if path.valid_at else ""
         until = f"until {path.invalid_at:%Y-%m-%d}" if path.invalid_at else ""
         known = f"from {cited.title}{'' if cited.page is None else f', page {cited.page}'}" if cited else ""
-        said = [] if fact.text == title or not path.types else [printable(fact.text)]
+        said = [] if fact.text == title or not path.types else [on_one_line(fact.text)]
         line = Text(" · ").join(
-            [*map(Text, said), *(Text(printable(part), style="dim") for part in (since, until, known) if part)]
+            [*map(Text, said), *(Text(on_one_line(part), style="dim") for part in (since, until, known) if part)]
         )
         if line:
             console.print(Padding(line, (0, 0, 0, 4), expand=False))
@@ -241,7 +240,7 @@ def _excerpt(citation: Citation) -> Text:
     said = citation.excerpt
     first, last = citation.marked or (0, 0)
     parts = (said[:first], ""), (said[first:last], "bold"), (said[last:], "")
-    return Text.assemble(*((printable(part), style) for part, style in parts))
+    return Text.assemble(*((on_one_line(part), style) for part, style in parts))
 
 
 def _whole_text(result: Result) -> Text:
@@ -250,18 +249,18 @@ def _whole_text(result: Result) -> Text:
     first, last = result.marked or (0, 0)
     shown = Text()
     for part, style in ((said[:first], ""), (said[first:last], "bold"), (said[last:], "")):
-        shown.append("\n".join(map(printable, part.split("\n"))), style=style)
+        shown.append("\n".join(map(on_one_line, part.split("\n"))), style=style)
     return shown
 
 
 def path_text(path: Path) -> Text:
     """Render a path: names, and the relationship types between them."""
     names = path.names or path.ids
-    text = Text(printable(names[0]), style="magenta")
+    text = Text(on_one_line(names[0]), style="magenta")
     inward = path.inward or (False,) * len(path.types)
     for kind, against, name in zip(path.types, inward, names[1:], strict=True):
         text.append(f" ←{kind}─ " if against else f" ─{kind}→ ", style="dim")
-        text.append(printable(name), style="magenta")
+        text.append(on_one_line(name), style="magenta")
     return text
 
 
@@ -277,7 +276,7 @@ def where(result: Result) -> str:
         parts.append(f"chunk {citation.chunk_index}")
     if result.timestamp:
         parts.append(f"{result.timestamp.astimezone(UTC):%Y-%m-%d}")
-    return printable(f"{', '.join(parts)} · {result.id}")
+    return on_one_line(f"{', '.join(parts)} · {result.id}")
 
 
 def _origin(result: Result) -> Text:
@@ -320,7 +319,7 @@ def _show_plan(console: Console, answer: Answer) -> None:
 def _named(entity: RelatedEntity) -> str:
     """Return the name of an entity that the question names, with the certainty of the link."""
     sure = "" if entity.certainty is None else f" ({entity.certainty:.0%} sure)"
-    return f"{printable(entity.name)}{sure}"
+    return f"{on_one_line(entity.name)}{sure}"
 
 
 def _show_latencies(console: Console, answer: Answer) -> None:
@@ -346,6 +345,6 @@ def print_found_names(done: IngestReport | FolderDone, application: Application,
         best = [f"{vertex.name} ({ties:,})" for vertex, ties in page.vertices if ties]
         if best and page.cursor is None:
             told = ", ".join(best[:_BEST_NAMES])
-            out.print(f"best connected: {printable(told)}", markup=False, soft_wrap=True)
+            out.print(f"best connected: {on_one_line(told)}", markup=False, soft_wrap=True)
     if done.unmentioned:
         out.print(f"no longer found in them: {counted(done.unmentioned, 'mention')}, removed")

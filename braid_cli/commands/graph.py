@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid.errors import InvalidRequest
 from braid.models import Direction
+from braid.models.enums_and_scalars import on_one_line
 from braid.ports.graph_query import GraphQuestion
 from braid.retrieval.tenant_search import TenantQuestions
 from braid.strict_json import NotJson, read_json
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.answer_rendering import path_text, printable
+from braid_cli.answer_rendering import path_text
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, any_of
 from braid_cli.question_validation import check_known, check_tenant, of_option, warn_of_unknown_types
 from braid_cli.terminal import examples, open_application, out, print_json, read_input
@@ -106,7 +107,7 @@ def facts(
         return
     for fact in known:
         source = f"  [{fact.evidence}]" if fact.evidence else ""
-        out.print(Text(printable(fact.text)).append(printable(source), style="dim"), soft_wrap=True)
+        out.print(Text(on_one_line(fact.text)).append(on_one_line(source), style="dim"), soft_wrap=True)
     if not known:
         out.print(Text("Nothing is known about it.", style="yellow"))
     if found.truncated:
@@ -167,10 +168,10 @@ def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
         line = Table.grid(padding=(0, 2, 0, 0))
         line.add_row(
             Text(f"{hit.score:.2f}", style="bold"),
-            path_text(hit.path) if hit.path.types else Text(printable(hit.name or hit.id)),
+            path_text(hit.path) if hit.path.types else Text(on_one_line(hit.name or hit.id)),
         )
         out.print(line)
-        about = Text(printable(f"      {hit.entity_type} · {hit.id}"), style="dim")
+        about = Text(on_one_line(f"      {hit.entity_type} · {hit.id}"), style="dim")
         if not hit.trusted:
             about.append(" · not trusted", style="yellow")
         out.print(about, soft_wrap=True)  # not wrapped, so that ids can be copied

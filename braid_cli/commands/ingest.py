@@ -11,9 +11,10 @@ import typer
 from braid.errors import InvalidRequest
 from braid.ingestion.documents.ingesting import Options
 from braid.ingestion.writing import MissingEnds
+from braid.models.enums_and_scalars import on_one_line
 from rich.markup import escape
 
-from braid_cli.answer_rendering import print_found_names, printable
+from braid_cli.answer_rendering import print_found_names
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Graph, Tenant, any_of
 from braid_cli.question_validation import check_tenant, foreign_to
 from braid_cli.terminal import (
@@ -263,4 +264,4 @@ def ingest_graph(
 
 def _shown(name: str) -> str:
     """Return a file's or folder's name as it is printed: it steers no terminal and is no markup."""
-    return escape(printable(name))
+    return escape(on_one_line(name))

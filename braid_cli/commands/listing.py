@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from braid.models.enums_and_scalars import on_one_line
 from rich import box
 from rich.cells import cell_len
 from rich.measure import Measurement
@@ -14,7 +15,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.answer_rendering import printable
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant
 from braid_cli.question_validation import check_known, check_tenant
 from braid_cli.terminal import MAX_WIDTH, err, examples, open_application, out, print_json
@@ -168,7 +168,7 @@ def _table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]], limit: in
 
     Ids, in the first column, are not cut, so that they can be copied.
     """
-    shown = [tuple(map(printable, row)) for row in islice(rows, limit + 1)]
+    shown = [tuple(map(on_one_line, row)) for row in islice(rows, limit + 1)]
     if not shown:
         out.print(Text("Nothing is stored.", style="yellow"))
         return

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from braid.models.enums_and_scalars import on_one_line
 from rich.text import Text
 
-from braid_cli.answer_rendering import printable
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question_validation import check_known, check_tenant
 from braid_cli.terminal import counted, examples, open_application, out, print_json
@@ -36,7 +36,7 @@ def repair(
         print_json(report.model_dump(mode="json"))
         return
     for finding in report.findings:
-        out.print(Text(printable(f"{finding.fault.value}  {finding.id}  {finding.message}")), soft_wrap=True)
+        out.print(Text(on_one_line(f"{finding.fault.value}  {finding.id}  {finding.message}")), soft_wrap=True)
     total = sum(report.counts.values())
     compared = ", ".join(
         (

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from braid.errors import InvalidRequest
+from braid.models.enums_and_scalars import on_one_line
 from braid.ports.schema_registry import SchemaVersion, report
 from pydantic import ValidationError
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.answer_rendering import printable
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question_validation import check_tenant
 from braid_cli.terminal import EXIT_FAILED, examples, open_application, out, print_json, read_input
@@ -60,7 +60,7 @@ def list_versions(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_
             f"{each.created_at:%Y-%m-%d}",
             str(len(each.entity_types)),
             str(len(each.relationship_types)),
-            Text(printable(each.changes)),
+            Text(on_one_line(each.changes)),
         )
     out.print(table)
 
@@ -146,4 +146,4 @@ def _show(found: SchemaReport) -> None:
     since = f"version {found.since}" if found.since else "nothing registered"
     out.print(f"version {found.version} is {verdict} with {since}")
     for line in found.lines():
-        out.print(f"  {printable(line)}", markup=False)
+        out.print(f"  {on_one_line(line)}", markup=False)

@@ -13,8 +13,9 @@ from braid.ingestion.documents.folder_listing import find
 from braid.ingestion.documents.folder_state import FolderState
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress, RunFailed
+from braid.models.enums_and_scalars import on_one_line
 
-from braid_cli.answer_rendering import print_found_names, printable
+from braid_cli.answer_rendering import print_found_names
 from braid_cli.terminal import complain, counted, err, out, print_json
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def _tell(done: FolderDone, tenant: str, application: Application, *, as_json: b
     stored = f"{counted(done.documents, 'document')} in {counted(done.chunks, 'chunk')}"
     took = f"{done.seconds:.1f} s (embedding {done.embed_seconds:.1f} s)"
     out.print(
-        f"{printable(done.name)}: {stored} for {tenant}: {told}; {took}",
+        f"{on_one_line(done.name)}: {stored} for {tenant}: {told}; {took}",
         markup=False,
         soft_wrap=True,
     )
@@ -234,27 +235,27 @@ class _Display:
                     told = f"{event.name}: {counted(event.files, 'file')}, {event.changed:,} to read"
                     self._line(told)
                     self._bar.start()
-                    self._update(printable(event.name), f"0 of {event.changed:,} files", 0, None)
+                    self._update(on_one_line(event.name), f"0 of {event.changed:,} files", 0, None)
             case Progress():
                 self._files, self._chunks = event.files, event.chunks
                 told = (
                     f"{event.files:,} of {event.all_files:,} files, {event.chunks:,} of about {event.all_chunks:,} "
                     f"chunks, about {_duration(event.seconds_left)} left"
                 )
-                self._update(printable(event.name), told, event.chunks, event.all_chunks)
+                self._update(on_one_line(event.name), told, event.chunks, event.all_chunks)
                 if event.seconds - self._last_line >= _LINE_EVERY_S:
                     self._last_line = event.seconds
                     self._line(f"{event.name}: {told}")
             case FileSkipped():
                 self._said.add(event)
                 if event not in self._said_before:
-                    complain(f"skipped: {printable(event.path)} {event.reason}", style="yellow")
+                    complain(f"skipped: {on_one_line(event.path)} {event.reason}", style="yellow")
             case FolderDone():
                 self._done, self._failed = True, None
             case RunFailed():
                 self.pause()
                 if event != self._failed:
-                    complain(f"{printable(event.reason)}; --watch goes on", style="yellow")
+                    complain(f"{on_one_line(event.reason)}; --watch goes on", style="yellow")
                 self._failed = event
 
     def embedded(self, done: int, _of: int) -> None:
@@ -277,7 +278,7 @@ class _Display:
 
     def _line(self, told: str) -> None:
         if self._lines:
-            err.print(printable(told), markup=False, soft_wrap=True)
+            err.print(on_one_line(told), markup=False, soft_wrap=True)
 
 
 @contextmanager

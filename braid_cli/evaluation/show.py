@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.client.results import STRANDS
+from braid.models.enums_and_scalars import on_one_line
 from rich import box
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.answer_rendering import COLOURS, path_text, printable
+from braid_cli.answer_rendering import COLOURS, path_text
 from braid_cli.evaluation.configurations import DEFAULT
 from braid_cli.evaluation.metrics import METRICS
 from braid_cli.evaluation.run import within
@@ -54,7 +55,9 @@ def format_interval(interval: tuple[float, float]) -> str:
 
 def show_evaluation(console: Console, evaluation: Evaluation) -> None:
     """Print one row for each configuration, with intervals, differences and latencies as far as the width allows."""
-    console.print(Text(f"{printable(evaluation.dataset)}: {len(evaluation.questions)} judged questions", style="bold"))
+    console.print(
+        Text(f"{on_one_line(evaluation.dataset)}: {len(evaluation.questions)} judged questions", style="bold")
+    )
     wide, middle = console.width >= WIDE, console.width >= MIDDLE
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("row", no_wrap=True)
@@ -153,14 +156,14 @@ def show_groups(console: Console, evaluation: Evaluation, field: str) -> None:
     """
     groups = evaluation.groups(field)
     console.print()
-    console.print(Text(f"{printable(evaluation.dataset)}: {COMPARED} by {printable(field)}", style="bold"))
+    console.print(Text(f"{on_one_line(evaluation.dataset)}: {COMPARED} by {on_one_line(field)}", style="bold"))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("row", no_wrap=True)
     values: dict[str, Mapping[str, float]] = {
         value: {row.name: within(row, ids)[COMPARED] for row in evaluation.rows} for value, ids in groups.items()
     }
     for value, ids in groups.items():
-        heading = Text(f"{printable(value.replace('_', ' '))}\n{len(ids)}")
+        heading = Text(f"{on_one_line(value.replace('_', ' '))}\n{len(ids)}")
         table.add_column(heading, justify="right", min_width=5, overflow="fold")
     for row in evaluation.rows:
         cells = [_cell(scores[row.name], (0.0, 0.0), max(scores.values()), wide=False) for scores in values.values()]
@@ -182,8 +185,8 @@ def show_failures(console: Console, failures: Sequence[Failure]) -> None:
 def _show_failure(console: Console, number: int, failure: Failure) -> None:
     plan, weights = failure.answer.plan, failure.answer.weights
     said = [f"{name} {value}" for name, value in failure.question.metadata.items() if name in {"kind", "type", "hops"}]
-    console.print(Rule(Text(f"{number}. {printable(failure.question.id)}"), align="left", style="dim"))
-    console.print(Text("? ", style="bold cyan").append(printable(failure.question.query.text), style="bold"))
+    console.print(Rule(Text(f"{number}. {on_one_line(failure.question.id)}"), align="left", style="dim"))
+    console.print(Text("? ", style="bold cyan").append(on_one_line(failure.question.query.text), style="bold"))
     parts = [
         *said,
         f"intent {plan.intent.value}",
@@ -191,7 +194,7 @@ def _show_failure(console: Console, number: int, failure: Failure) -> None:
         f"weights: vectors {weights.vector:.2f}, words {weights.lexical:.2f}, graph {weights.graph:.2f}",
         f"ndcg@10 {format_score(failure.ndcg)}",
     ]
-    console.print(Text(printable(" · ".join(parts)), style="dim"))
+    console.print(Text(on_one_line(" · ".join(parts)), style="dim"))
     console.print(Text("should have come", style="bold"))
     for record in failure.relevant:
         console.print(Padding(_relevant(record), (0, 0, 0, 2), expand=False))
@@ -205,13 +208,13 @@ def _show_failure(console: Console, number: int, failure: Failure) -> None:
 def _relevant(record: RelevantRecord) -> Table:
     final = record.final_rank
     shown = Text(f"#{final}" if final else "–", style="green" if final and final <= INSTEAD else "red")
-    head = Text(printable(record.title), style="bold").append(f"  {printable(record.id)}", style="dim")
+    head = Text(on_one_line(record.title), style="bold").append(f"  {on_one_line(record.id)}", style="dim")
     lines = Table.grid(padding=(0, 1))
     lines.add_column(width=4, justify="right")
     lines.add_column()
     lines.add_row(shown, head)
     if record.beginning:
-        lines.add_row("", Text(printable(record.beginning)))
+        lines.add_row("", Text(on_one_line(record.beginning)))
     stood = Text(record.verdict, style="" if record.strands else "red")
     for source, rank in record.strands.items():
         stood.append(" · ").append(f"{STRANDS[source]} #{rank}", style=COLOURS[source])
@@ -225,7 +228,7 @@ def _instead(result: Result, *, relevant: bool) -> Table:
     lines = Table.grid(padding=(0, 1))
     lines.add_column(width=4, justify="right")
     lines.add_column()
-    head = Text(printable(result.title), style="green" if relevant else "")
+    head = Text(on_one_line(result.title), style="green" if relevant else "")
     head.append(f"  {result.final:.2f}", style="dim")
     for source, rank in result.ranks.items():
         head.append(f"  {STRANDS[source]} #{rank}", style=COLOURS[source]).append(_score(result, source), style="dim")
@@ -233,7 +236,7 @@ def _instead(result: Result, *, relevant: bool) -> Table:
     if result.paths:
         lines.add_row("", path_text(result.paths[0]))
     elif result.reasons:
-        lines.add_row("", Text(printable(result.reasons[0]), style="dim"))
+        lines.add_row("", Text(on_one_line(result.reasons[0]), style="dim"))
     return lines
 
 

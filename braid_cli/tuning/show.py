@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from braid.models.enums_and_scalars import on_one_line
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.answer_rendering import printable
 from braid_cli.evaluation.show import SIGNIFICANCE, format_p, format_score
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def show_tuning(console: Console, tuning: Tuning) -> None:
         low, high = one.change.intervals[tuning.metric]
         style = ("green" if change > 0 else "red") if chance < SIGNIFICANCE else "dim"
         table.add_row(
-            Text(printable(one.name)),
+            Text(on_one_line(one.name)),
             str(one.questions),
             _with_interval(one.before, tuning.metric),
             _with_interval(one.after, tuning.metric),

@@ -11,6 +11,7 @@ import ir_measures
 import pytest
 from braid.errors import DatasetError, InvalidRequest, TransientStoreError
 from braid.models import Fusion, Query, RerankerKind
+from braid.models.enums_and_scalars import on_one_line
 from braid.retrieval import pipeline
 from braid.retrieval.pipeline import answer
 from braid.retrieval.stages.confidence import Features
@@ -19,7 +20,6 @@ from ir_measures import RR, R, nDCG
 from pydantic import SecretStr
 from rich.console import Console
 
-from braid_cli.answer_rendering import printable
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation import published_figures
@@ -427,7 +427,7 @@ def test_what_questions_are_called_and_say_of_themselves_steers_no_terminal_and_
         show_failures(console, failed(folder, stages))
     text = capture.get()
     assert text.count("[/x]") == 3
-    assert all(printable(line) == line for line in text.splitlines())
+    assert all(on_one_line(line) == line for line in text.splitlines())
 
 
 def test_no_more_failures_are_shown_than_asked_for_and_none_when_all_is_found(folder: Path, stages: DemoStages) -> None:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.errors import InvalidRequest
 from braid.models import Path
+from braid.models.enums_and_scalars import on_one_line
 from braid.ports.schema_registry import SchemaVersion
 from rich.console import Console
 
 from braid_cli import terminal
-from braid_cli.answer_rendering import path_text, printable
+from braid_cli.answer_rendering import path_text
 from braid_cli.commands import schema
 from braid_cli.terminal import complain, counted, print_json, progress
 from tests.contract.shapes import ACME, AS_OF
@@ -48,7 +49,7 @@ def test_what_a_file_or_a_tenant_s_writer_says_steers_no_terminal(
     said()
     out, err = capsys.readouterr()
     assert SHOWN in "".join((out + err).split())
-    assert all(printable(line) == line for line in (out + err).splitlines())
+    assert all(on_one_line(line) == line for line in (out + err).splitlines())
 
 
 @pytest.mark.parametrize(
@@ -104,5 +105,5 @@ def test_what_is_counted_agrees_with_its_number(number: int, words: tuple[str, .
 def test_json_steers_no_terminal_and_says_what_the_text_holds(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"text": "a\x9b31m\x7fb\x1b[2J é \u202e \U000e0041"})
     out = capsys.readouterr().out
-    assert printable(out.rstrip("\n")) == out.rstrip("\n")
+    assert on_one_line(out.rstrip("\n")) == out.rstrip("\n")
     assert json.loads(out) == {"text": "a\x9b31m\x7fb\x1b[2J é \u202e \U000e0041"}

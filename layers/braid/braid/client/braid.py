@@ -73,7 +73,7 @@ class Backend(Protocol):
     def update(
         self,
         tenant: str | None,
-        id: str,  # noqa: A002 - a record's
+        record_id: str,
         change: Callable[[RecordSummary | None], WriteRequest],
     ) -> WriteSummary:
         """Write what a function makes of the record with an id, or of None if there is none."""

@@ -161,11 +161,11 @@ class Deployed:
     def update(
         self,
         tenant: str | None,
-        id: str,  # noqa: A002 - a record's
+        record_id: str,
         change: Callable[[RecordSummary | None], WriteRequest],
     ) -> WriteSummary:
         """Write what a function makes of the record with an id; of two updates at once the last wins."""
-        return self.write(tenant, change(next(iter(self.read(tenant, (id,))), None)))
+        return self.write(tenant, change(next(iter(self.read(tenant, (record_id,))), None)))
 
     def add_documents(self, tenant: str | None, path: Path) -> Added:
         """Post a file, or each file of a folder, and wait until all are imported."""

@@ -174,21 +174,21 @@ class InProcess:
     def update(
         self,
         tenant: str | None,
-        id: str,  # noqa: A002 - a record's
+        record_id: str,
         change: Callable[[RecordSummary | None], WriteRequest],
     ) -> WriteSummary:
         """Write what a function makes of the record with an id, again if that has changed before it was written."""
         for _ in range(_UPDATES):
-            stored = self.read(tenant, (id,))
+            stored = self.read(tenant, (record_id,))
 
             def require(read: Sequence[RecordSummary] = stored) -> None:
-                if self.read(tenant, (id,)) != read:
+                if self.read(tenant, (record_id,)) != read:
                     raise _ChangedMeanwhile
 
             request = change(next(iter(stored), None))
             with suppress(_ChangedMeanwhile):
                 return self.write(tenant, request, require=require)
-        raise TransientStoreError(f"{id!r} is being changed by others all the time; try again")
+        raise TransientStoreError(f"{record_id!r} is being changed by others all the time; try again")
 
     def add_documents(self, tenant: str | None, path: Path) -> Added:
         """Ingest a file or folder of documents."""

@@ -94,7 +94,7 @@ class IngestFunction(_Function):
         """
         task = {"name": "write", "tenant_id": request.tenant_id, "body": _body(request)}
         report = WriteReport.model_validate(self._invoke({"task": task}))
-        return report.model_copy(update={"errors": tuple(map(_as_asked, report.errors))})
+        return report.altered(errors=tuple(map(_as_asked, report.errors)))
 
     def _error(self, kind: str, message: str) -> BraidError:
         """Return the error that the function raised, with the request's names."""
@@ -147,4 +147,4 @@ def _as_asked(error: ItemError) -> ItemError:
     if not error.place.startswith(_ENTITIES):
         return error
     place = _VERTICES + error.place.removeprefix(_ENTITIES)
-    return error.model_copy(update={"place": place, "field": "entity_type" if error.field == "type" else error.field})
+    return error.altered(place=place, field="entity_type" if error.field == "type" else error.field)

@@ -92,9 +92,7 @@ class EmbeddedIndexMigration:
             same = [change for change in changes if change.read.id in now and change.is_as_read(now[change.read.id])]
             vectors = (merged(now[change.read.id].embeddings, change.write.embeddings) for change in same)
             written = zip(same, vectors, strict=True)
-            row_writes.upsert(
-                connection, tenant, (change.write.model_copy(update={"embeddings": found}) for change, found in written)
-            )
+            row_writes.upsert(connection, tenant, (change.write.altered(embeddings=found) for change, found in written))
             if same:
                 Generation.RECORDS.advance(connection, tenant)
         kept = {change.read.id for change in same}

@@ -341,7 +341,7 @@ def distrust(
     for vertex in vertices:
         own = leaving.get(vertex.id, ())
         one: Any = _without_trusted_edges(__.V(vertex_id(vertex.tenant_id, vertex.id)), own)
-        for key, value in ((ROW, _vertex_row(vertex.model_copy(update={"trusted": False}))), (UNTRUSTED, True)):
+        for key, value in ((ROW, _vertex_row(vertex.altered(trusted=False))), (UNTRUSTED, True)):
             one = one.property(Cardinality.single, key, value)
         steps = steps.side_effect(one)
     return steps

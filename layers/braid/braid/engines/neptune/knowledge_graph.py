@@ -164,7 +164,7 @@ class GremlinGraph(GremlinRemovals):
             )
             while rows := self._connection.submit(fetch):
                 edges = [element_layout.edge_of(tenant_id, row) for row in rows]
-                new = [edge.model_copy(update={"source": successor}) for edge in edges if edge.target != successor]
+                new = [edge.altered(source=successor) for edge in edges if edge.target != successor]
                 kept = {edge.identity() for edge in self.as_stored(tenant_id, new)}
                 new = [edge for edge in new if edge.identity() not in kept]
                 self.upsert([], new)

@@ -199,8 +199,7 @@ class GremlinRemovals:
         def end(edges: Sequence[Relationship]) -> list[Relationship]:
             at = [until[edge.evidence or ""] for edge in edges]
             return [
-                edge.model_copy(update={"invalid_at": max(end, edge.valid_at or end)})
-                for edge, end in zip(edges, at, strict=True)
+                edge.altered(invalid_at=max(end, edge.valid_at or end)) for edge, end in zip(edges, at, strict=True)
             ]
 
         return sum(
@@ -222,7 +221,7 @@ class GremlinRemovals:
             own = {end for edge in edges for end in _ends(edge)}
             ends.update(own)
             self._distrust(tenant_id, own, edges)
-            return [edge.model_copy(update={"trusted": False}) for edge in edges]
+            return [edge.altered(trusted=False) for edge in edges]
 
         changed = sum(
             self._change(

@@ -116,7 +116,7 @@ class ConditionalWriter:
             if now is None or not change.is_as_read(now.record):
                 continue
             embeddings = merged(now.record.embeddings, change.write.embeddings)
-            written = change.write.model_copy(update={"embeddings": embeddings})
+            written = change.write.altered(embeddings=embeddings)
             action = {"index": {"_id": mapping.document_id(tenant_id, change.read.id), **now.if_unchanged()}}
             operations[change.read.id] = (action, mapping.document(written))
         outcomes = self._write(alias, operations)
@@ -145,11 +145,8 @@ class ConditionalWriter:
                 continue
             held = [*now.record.embeddings, *(before.record.embeddings if before else ())]
             known = {each.space: each for each in held if each.space in spaces}
-            written = change.read.model_copy(
-                update={
-                    "embeddings": merged(known.values(), change.write.embeddings),
-                    "supplied_spaces": change.write.supplied_spaces,
-                }
+            written = change.read.altered(
+                embeddings=merged(known.values(), change.write.embeddings), supplied_spaces=change.write.supplied_spaces
             )
             key = {"_id": mapping.document_id(tenant_id, name)}
             action = {"index": {**key, **before.if_unchanged()}} if before else {"create": key}

@@ -163,7 +163,7 @@ def document(record: Record) -> dict[str, Any]:
 
 def validity_of(record: Record) -> dict[str, Any]:
     """Return the fields that update a document's validity, with an empty digest."""
-    whole = document(record.model_copy(update={"embeddings": ()}))
+    whole = document(record.altered(embeddings=()))
     return {name: whole[name] for name in ("valid_at", "invalid_at", VALID_FROM, VALID_UNTIL)} | {DIGEST: ""}
 
 

@@ -147,7 +147,7 @@ class SingleIndex:
         hits = asked.hits(answers)
         if asked.any_near(answers):
             return hits
-        return hits.model_copy(update={"space_empty": self._space_empty(request)})
+        return hits.altered(space_empty=self._space_empty(request))
 
     def _space_empty(self, request: SearchRequest) -> bool:
         """Return whether the tenant has vectors, but none in the question's space."""

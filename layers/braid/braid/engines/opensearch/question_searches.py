@@ -80,7 +80,7 @@ class Strands:
         if by_vector:
             vector, superseded = strand(*map(hits_of, by_vector), k=self.request.k, score=scoring.from_lucene_cosine)
             starts = {str(hit["sort"][1]): part_start_of(hit) for hit in by_vector[0]["hits"]["hits"]}
-            vector = tuple(hit.model_copy(update={"part_start": starts[hit.id]}) for hit in vector)
+            vector = tuple(hit.altered(part_start=starts[hit.id]) for hit in vector)
         if by_words:
             lexical, retired = (
                 newest_strand(*by_words, k=self.request.k)

@@ -154,7 +154,7 @@ class OpenSearchIndex:
             there = self._at(previous).written(tenant_id, list(found))
             for name, one in found.items():
                 if name not in there or there[name].content_hash != one.content_hash:
-                    found[name] = one.model_copy(update={"content_hash": None})
+                    found[name] = one.altered(content_hash=None)
         return found
 
     def scan(

@@ -120,12 +120,10 @@ def with_entities(
     described = zip(request.places.records, request.records, strict=True)
     entities: list[Record | Vertex] = [vertex for _, vertex in given]
     entities += [record for place, record in described if record.kind is Kind.ENTITY and place not in refused]
-    return part.model_copy(
-        update={
-            "vertices": tuple(vertex for _, vertex in again),
-            "places": part.places.model_copy(update={"vertices": tuple(place for place, _ in again)}),
-            "entities": tuple(one.id for one in entities if one.entity_type != DOCUMENT_TYPE),
-        }
+    return part.altered(
+        vertices=tuple(vertex for _, vertex in again),
+        places=part.places.altered(vertices=tuple(place for place, _ in again)),
+        entities=tuple(one.id for one in entities if one.entity_type != DOCUMENT_TYPE),
     )
 
 

@@ -150,15 +150,19 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, wh
     if not whole:
         return
     stale = chunk_ids(state.document, state.chunks, before.chunks if before else 0)
-    for some in (*batches(stale, REMOVED_AT_ONCE), None):
-        # Checked each time: an import that began meanwhile takes stored chunks for its own unchanged ones, and stops
-        # unless the state names it.
-        if not _is_newest(read_upload(store.objects, tenant_id, state.path), lines_key):
+
+    def is_newest_still() -> bool:
+        return _is_newest(read_upload(store.objects, tenant_id, state.path), lines_key)
+
+    # Asked each time: an import that began meanwhile takes stored chunks for its own unchanged ones, and stops unless
+    # the state names it.
+    for some in batches(stale, REMOVED_AT_ONCE):
+        if not is_newest_still():
             break
-        if some is None:
+        delete_records(tenant_id, some, store)
+    else:
+        if is_newest_still():
             put_upload(store.objects, tenant_id, state)
-        else:
-            delete_records(tenant_id, some, store)
     if key.startswith(POSTED):
         store.objects.delete(tenant_id, key)
         _remove_abandoned(tenant_id, store)
