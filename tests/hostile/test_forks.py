@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import traceback
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +19,7 @@ from braid.settings import Settings
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -44,6 +44,26 @@ def forked(act: Callable[[], object]) -> int:
 
 def ends_well(child: int) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@contextmanager
+def used_by_another_thread(store: EmbeddedStore, *, seconds: float = 60) -> Iterator[None]:
+    """Let another thread read a store for some seconds, at most as long as the block."""
+    reading, ended = threading.Event(), threading.Event()
+
+    def read() -> None:
+        with store.read():
+            reading.set()
+            ended.wait(seconds)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert reading.wait(20)
+    try:
+        yield
+    finally:
+        ended.set()
+        reader.join()
 
 
 def test_what_a_forked_process_writes_stays_when_the_first_one_closes_the_store(tmp_path: Path) -> None:
@@ -109,38 +129,35 @@ def test_a_client_that_was_not_used_before_the_fork_is_used_after_it(tmp_path: P
 
 def test_a_fork_waits_for_connections_that_other_threads_use(tmp_path: Path) -> None:
     store = EmbeddedStore(tmp_path)
-    reading = threading.Event()
-
-    def read() -> None:
-        with store.read():
-            reading.set()
-            time.sleep(0.5)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    assert reading.wait(20)
 
     def use() -> None:
         EmbeddedStore(tmp_path).close()
 
-    assert ends_well(forked(use))
-    reader.join()
+    with used_by_another_thread(store, seconds=0.5):
+        assert ends_well(forked(use))
+
+
+def test_what_begins_to_use_a_store_while_a_fork_waits_uses_it_afterwards(tmp_path: Path) -> None:
+    store, ended = EmbeddedStore(tmp_path), threading.Event()
+
+    def read() -> None:
+        with store.read():
+            ended.wait(60)
+
+    later = threading.Timer(0.3, read)
+    with used_by_another_thread(store, seconds=1.5):
+        later.start()
+        child = forked(lambda: EmbeddedStore(tmp_path).close())
+    ended.set()
+    later.join()
+    assert ends_well(child)
 
 
 def test_a_process_that_is_forked_while_another_thread_uses_a_store_for_long_does_not_open_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded_store, "_FORK_S", 0.1)
-    store, ended, reading = EmbeddedStore(tmp_path), threading.Event(), threading.Event()
-
-    def read() -> None:
-        with store.read():
-            reading.set()
-            ended.wait(60)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    assert reading.wait(20)
+    store = EmbeddedStore(tmp_path)
 
     def use() -> None:
         with pytest.raises(StoreError, match="was in use when this process was forked"):
@@ -148,34 +165,25 @@ def test_a_process_that_is_forked_while_another_thread_uses_a_store_for_long_doe
         with pytest.raises(StoreError, match="was opened before this process was forked"), store.read():
             pass
 
-    try:
+    with used_by_another_thread(store):
         assert ends_well(forked(use))
-    finally:
-        ended.set()
-        reader.join()
     with store.read() as connection:
         assert connection.execute("SELECT count(*) FROM identity").fetchone()[0] == 1
 
 
 def test_threads_that_fork_at_once_leave_the_store_as_it_was(tmp_path: Path) -> None:
-    store = EmbeddedStore(tmp_path)
-    reading, children = threading.Event(), []
-
-    def read() -> None:
-        with store.read():
-            reading.set()
-            time.sleep(0.5)
+    store, children = EmbeddedStore(tmp_path), []
 
     def fork() -> None:
         children.append(forked(lambda: EmbeddedStore(tmp_path).close()))
 
-    threads = [threading.Thread(target=act) for act in (read, fork, fork)]
-    for thread in threads:
-        thread.start()
-        assert reading.wait(20)
-    for thread in threads:
-        thread.join()
-    assert all(ends_well(child) for child in children)
+    with used_by_another_thread(store, seconds=0.5):
+        threads = [threading.Thread(target=fork) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [ends_well(child) for child in children] == [True, True]
     answered = threading.Event()
 
     def ask() -> None:
@@ -189,24 +197,12 @@ def test_threads_that_fork_at_once_leave_the_store_as_it_was(tmp_path: Path) -> 
 def test_a_forked_process_forks_again_without_waiting_for_threads_that_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, ended, reading = EmbeddedStore(tmp_path), threading.Event(), threading.Event()
-
-    def read() -> None:
-        with store.read():
-            reading.set()
-            ended.wait(60)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    assert reading.wait(20)
+    store = EmbeddedStore(tmp_path)
     monkeypatch.setattr(embedded_store, "_FORK_S", 0.1)
 
     def fork_again() -> None:
         monkeypatch.setattr(embedded_store, "_FORK_S", 60)
         assert ends_well(forked(lambda: None))
 
-    try:
+    with used_by_another_thread(store):
         assert ends_well(forked(fork_again))
-    finally:
-        ended.set()
-        reader.join()
