@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
+from rich.rule import Rule
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ GARBAGE = (10_000, 10, 10)
 
 MAX_WIDTH: Final = 100_000
 """Width of output that is not printed on a terminal, where lines are not wrapped: above that of any line."""
+
+RULE_WIDTH: Final = 100
+"""Greatest width of a heading's line."""
 
 out = Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else MAX_WIDTH)
 err = Console(stderr=True, highlight=False)
@@ -54,6 +58,11 @@ class Warnings(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print the message of a log record."""
         complain(record.getMessage(), style="yellow")
+
+
+def print_heading(console: Console, heading: str | Text, *, style: str = "rule.line") -> None:
+    """Print a heading at the left of a horizontal line."""
+    console.print(Rule(heading, align="left", style=style), width=min(console.width, RULE_WIDTH))
 
 
 def examples(*commands: str) -> str:

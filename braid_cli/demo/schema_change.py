@@ -13,10 +13,10 @@ from braid import reembedding
 from braid.app import Application
 from braid.ports.schema_registry import SchemaVersion
 from braid.retrieval import pipeline
-from rich.rule import Rule
 
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ingest
+from braid_cli.terminal import print_heading
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +39,7 @@ def show_schema_change(console: Console, application: Application, corpus: Path)
         Folder of the tenant's dataset, with judged questions.
     """
     console.print()
-    console.print(Rule("The schema changes, and the records follow while questions are answered", align="left"))
+    print_heading(console, "The schema changes, and the records follow while questions are answered")
     with tempfile.TemporaryDirectory() as folder:
         settings = application.settings.model_copy(
             update={"home": Path(folder), "models_dir": application.settings.models_path(), "reembed_page": 8}

@@ -18,7 +18,6 @@ from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FolderDone
 from braid.models import Query
 from braid.retrieval import pipeline
-from rich.rule import Rule
 from rich.text import Text
 
 from braid_cli.answer_rendering import show_answer
@@ -31,7 +30,7 @@ from braid_cli.evaluation.run import evaluate
 from braid_cli.evaluation.show import show_evaluation
 from braid_cli.state_machine.interpreter import Workflow
 from braid_cli.state_machine.invoke_endpoint import stage_handlers
-from braid_cli.terminal import make_models
+from braid_cli.terminal import make_models, print_heading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -96,7 +95,7 @@ def tour(console: Console, application: Application, progress: Progress) -> None
         Returns a progress bar with a label.
     """
     began = time.perf_counter()
-    console.print(Rule("Two companies' incident archives", align="left"))
+    print_heading(console, "Two companies' incident archives")
     make_models(application)
     for tenant in TENANTS:
         dataset = read_dataset(CORPUS / tenant, tenant)
@@ -116,7 +115,7 @@ def tour(console: Console, application: Application, progress: Progress) -> None
         lost.clear()
         _show_files(console, application, answer)
     console.print()
-    console.print(Rule("Measured on the corpus's judged questions", align="left"))
+    print_heading(console, "Measured on the corpus's judged questions")
     judged = read_dataset(CORPUS / MAIN_TENANT, MAIN_TENANT, judged=True).judged
     with progress("Asking") as on_progress:
         ways = configurations(application.settings, brief=True)
@@ -145,7 +144,7 @@ def ingest_files(folder: Path, application: DocumentStore) -> FolderEvent:
 def _show_files(console: Console, application: Application, answer: _Answer) -> None:
     """Ingest a folder of files, and answer questions from their texts and by the names found in them."""
     console.print()
-    console.print(Rule("A folder of files, and nothing else", align="left"))
+    print_heading(console, "A folder of files, and nothing else")
     done = ingest_files(CORPUS / FILES_TENANT, application)
     if isinstance(done, FolderDone):
         state = "ingested" if done.read else "unchanged"
@@ -163,7 +162,7 @@ def _show_files(console: Console, application: Application, answer: _Answer) -> 
 def _ask(console: Console, answer: _Answer, query: Query, heading: str, *, legend: bool) -> None:
     console.print()
     if heading:
-        console.print(Rule(heading, align="left", style="dim"))
+        print_heading(console, heading, style="dim")
     asked = Text("? ", style="bold cyan").append(query.text, style="bold")
     if query.as_of:
         asked.append(f"  as of {query.as_of:%Y-%m-%d}", style="dim")

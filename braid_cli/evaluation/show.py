@@ -8,7 +8,6 @@ from braid.client.results import STRANDS
 from braid.models.enums_and_scalars import on_one_line
 from rich import box
 from rich.padding import Padding
-from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +16,7 @@ from braid_cli.evaluation.configurations import DEFAULT
 from braid_cli.evaluation.metrics import METRICS
 from braid_cli.evaluation.run import within
 from braid_cli.evaluation.worst_questions import INSTEAD
+from braid_cli.terminal import print_heading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -185,7 +185,7 @@ def show_failures(console: Console, failures: Sequence[Failure]) -> None:
 def _show_failure(console: Console, number: int, failure: Failure) -> None:
     plan, weights = failure.answer.plan, failure.answer.weights
     said = [f"{name} {value}" for name, value in failure.question.metadata.items() if name in {"kind", "type", "hops"}]
-    console.print(Rule(Text(f"{number}. {on_one_line(failure.question.id)}"), align="left", style="dim"))
+    print_heading(console, Text(f"{number}. {on_one_line(failure.question.id)}"), style="dim")
     console.print(Text("? ", style="bold cyan").append(on_one_line(failure.question.query.text), style="bold"))
     parts = [
         *said,

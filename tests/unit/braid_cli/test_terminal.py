@@ -83,6 +83,13 @@ def test_what_is_not_printed_on_a_terminal_is_not_wrapped_unless_a_width_is_set(
     assert len(printed.stdout.splitlines()) == lines
 
 
+@pytest.mark.parametrize(("width", "printed"), [(terminal.MAX_WIDTH, terminal.RULE_WIDTH), (60, 60)])
+def test_the_line_of_a_heading_is_no_wider_than_a_page(width: int, printed: int) -> None:
+    shown = StringIO()
+    terminal.print_heading(Console(file=shown, width=width), "A heading")
+    assert shown.getvalue() == f"A heading {'─' * (printed - 10)}\n"
+
+
 def test_ids_and_names_of_a_path_do_not_turn_around_what_stands_beside_them() -> None:
     path = Path(ids=("a\u202e", "b"), types=("CAUSES",), names=("x\u2066y", "z"))
     assert path_text(path).plain == "x�y ─CAUSES→ z"
