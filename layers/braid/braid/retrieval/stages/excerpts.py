@@ -168,7 +168,7 @@ class Excerpts:
         if not around:
             lowered = _folded(content)
             places = [lowered.find(stem.replace(" ", "")) for stem in self._weights]
-            around = max(places, default=0)  # the word whose first occurrence is the last counts as the rarest
+            around = max(places, default=0)  # the word that first occurs last is taken for the rarest
         begin = max(0, min(around - self._room // 4, len(content) - self._room))
         return begin, begin + self._room
 
