@@ -36,8 +36,8 @@ _WRITES = (
     f"more when they have ended. Until then, or for {HELD_S // 60} minutes, the tenant takes no writes"
 )
 _CACHED = (
-    "cached answers: no question finds them any more, and they expire. They are stored under the name that the marks of "
-    "all tenants' deletions have, and so they are not removed"
+    "cached answers: no question finds them any more, and they expire. They are not removed, as the marks of all "
+    "tenants' deletions are stored under the same name"
 )
 _INDEX = (
     "an index of its own, without records, or one that a move began: until that has ended no other begins; end it "
