@@ -1,4 +1,4 @@
-"""Deadline of the current request, as a context variable; waiting for locks up to it, alarms at it, and a stopwatch.
+"""Deadline of the current request: set by ``within``, tested by ``check``; ``alarmed`` interrupts native code at it.
 
 ``api/handler.py`` sets the deadline to ``request_timeout_s`` of :mod:`braid.settings`, ``app.py`` to the limits of
 a whole question and of each stage.
