@@ -301,7 +301,7 @@ def _stores(engine: str, folder: Path, size: int) -> tuple[dict[str, str], dict[
     """Return the settings that name an engine's stores, and the process ids of its servers, which run on."""
     if engine == EMBEDDED:
         return {"BRAID_ENGINE": "embedded"}, {}
-    os.environ[gremlin_server.HEAP_VARIABLE] = f"{max(4, size // 100_000)}g"
+    os.environ[gremlin_server.HEAP_VARIABLE] = f"{max(4, 3 * size // 100_000)}g"
     os.environ[gremlin_server.INDEX_VARIABLE] = "1"
     running = up(folder / "servers", STORES)
     addresses = {VARIABLES[name]: running[name].endpoint for name in STORES}

@@ -1,4 +1,8 @@
-"""Detects whether texts are English, by script and by function words."""
+"""Detects whether the texts of a folder are English, by script and by function words; if not, ingest warns.
+
+The language of a question is told by :mod:`braid.understanding.tokens`, that of a written text by
+:mod:`braid.understanding.sentence_openers`.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 PLAN_S, EMBED_S, SEARCH_S, GRAPH_S, FUSE_S = 5.0, 10.0, 5.0, 5.0, 10.0
-"""Time limits of the stages in seconds, equal to those of the workflow's tasks; without a reranker it fuses in 5."""
+"""Time limits of the stages in seconds; the workflow's tasks have the same, but its last one 5 without a reranker."""
 SHARE = 0.6
 """Largest share of a request's remaining time that one stage may take, so that time is left to answer without it."""
 

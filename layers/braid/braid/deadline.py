@@ -1,12 +1,12 @@
-"""Deadline of the current request, as a context variable; waiting for locks up to it, alarms at it, and a stopwatch.
+"""Deadline of the current request: set by ``within``, tested by ``check``; ``alarmed`` interrupts native code at it.
 
-And the circuit breaker, which spares a service that failed, and those who would wait for it.
-
-``api/handler.py`` sets it to ``request_timeout_s`` of :mod:`braid.settings`, ``app.py`` to the limits of
+``api/handler.py`` sets the deadline to ``request_timeout_s`` of :mod:`braid.settings`, ``app.py`` to the limits of
 a whole question and of each stage.
 Loops, scans and calls to stores check it and raise once it has passed. It applies to the calls of its thread, and to
 those of another thread that runs in a copy of the context. A single call to a store has its own time limit:
 :class:`braid.engines.retries_and_deadlines.CallDeadline`.
+
+:class:`CircuitBreaker` is here too: a service that failed is not called for a while, so that nobody waits for it.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ when they open a client, from ``…_timeout_s``.
 Other retries are separate: botocore's in each AWS client (:mod:`braid.engines.aws.clients`), urllib3's in the HTTP
 client (:mod:`braid.client.deployed`), those of hosted rerankers (:mod:`braid.engines.rerankers.hosted_calls`), of a
 question's stages (``_retrying`` in :mod:`braid.retrieval.pipeline`), of reads of an object that is replaced meanwhile
-(``retry_if_replaced`` in :mod:`braid.ports.object_store`), and of concurrent changes of a re-embedding job
-(:mod:`braid.reembedding.jobs`).
+(``retry_if_replaced`` in :mod:`braid.ports.object_store`), and of concurrent changes of one value
+(:mod:`braid.reembedding.jobs`, :mod:`braid.ingestion.bulk.manifest`, :mod:`braid.retrieval.use_counts`).
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ _NOT_ALLOWED: Final = (
     "vectors are made here from the text; leave them out, or set BRAID_ALLOW_SUPPLIED_VECTORS where records are written"
 )
 MAX_SHORTENED: Final = 4_000_000
-"""Characters by which one write may shorten stored texts, in addition to as many as it writes itself: tokenising the
-stored ones takes half a second of the embedded store's writer."""
+"""Most characters of replaced texts in one write, beyond as many as it writes itself: SQLite tokenises the old texts to
+remove their words, and so many hold up other writes for half a second."""
 _NORM_TOLERANCE: Final = 0.01
 """Allowed deviation of a vector's norm from 1: ten times the error of rounding to 16 bits."""
 _Named = TypeVar("_Named", Record, Vertex)
@@ -65,7 +65,7 @@ class Given:
     in_graph: dict[str, Vertex] = field(default_factory=dict)
     """Stored vertices with the ids of these records and vertices."""
     without_old_names: dict[str, Vertex] = field(default_factory=dict)
-    """Those of records that state fewer names than before, without the names that only their stored versions gave."""
+    """Stored vertices of records that state fewer names than before, without the names that are no longer stated."""
     for_mentions: set[str] = field(default_factory=set)
     """Ids of found names, and of records that need a vertex only because names were found in them."""
 

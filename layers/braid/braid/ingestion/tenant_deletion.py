@@ -35,7 +35,10 @@ _WRITES = (
     "writes that had not ended, {}: what one of them writes after this stays if its process is killed; delete once "
     f"more when they have ended. Until then, or for {HELD_S // 60} minutes, the tenant takes no writes"
 )
-_CACHED = "cached answers: no question finds them any more, and they expire; what is kept of all tenants is beside them"
+_CACHED = (
+    "cached answers: no question finds them any more, and they expire. They are not removed, as the marks of all "
+    "tenants' deletions are stored under the same name"
+)
 _INDEX = (
     "an index of its own, without records, or one that a move began: until that has ended no other begins; end it "
     "with `braid reembed --rollback` or `--drop-previous`, which also removes what was left of it in the shared index, "
@@ -156,7 +159,7 @@ def _renewing(pages: Iterable[_Page], mark: DeletionMark) -> Iterator[_Page]:
 
 
 def _delete_if_configured(what: str, left: list[str], remove: Callable[[], int]) -> int:
-    """Delete from a store, or report that the settings name none: a default on this machine has no data of a tenant."""
+    """Delete from a store; if the settings name no such store, report that in ``left`` and return 0."""
     try:
         return remove()
     except ConfigurationError as error:

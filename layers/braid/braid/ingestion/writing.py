@@ -343,8 +343,8 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
 def _doubted(tenant_id: str, accepted: Accepted, store: WriteStore) -> list[str]:
     """Return the untrusted records of a write that may be the evidence of trusted edges; called before they are stored.
 
-    One that is stored as untrusted is no trusted edge's evidence where a write is one transaction: looking for them
-    among very many edges would hold up other tenants at each write of that record.
+    Where a write is one transaction, a record that is already stored as untrusted is left out: its edges were marked
+    with it, and to look for them again among very many edges would hold up other tenants.
     """
     untrusted = [record.id for record in accepted.records if not record.trusted]
     if not untrusted or store.write_generation(tenant_id) is None:

@@ -1,7 +1,7 @@
 """Ports: protocols of the stores and models that the library needs, with their request and response types; no engines.
 
-Code that every implementation shares is here too: ``cache`` has ``ResilientCache``, the only circuit breaker, and
-``deletion_marks`` and ``keys`` are built on the ports.
+Code that every implementation shares is here too: ``cache`` has ``ResilientCache``, which calls no cache that has just
+failed, and ``deletion_marks`` and ``keys`` are built on the ports.
 
 - ``search_index``, ``knowledge_graph``, ``graph_query``: records, entities and relationships
 - ``encoder``: encoders and rerankers; ``name_finder``: names in texts

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 GIVEN: Final = "="
-"""Prefix of the meaning of a given name; no normalised name has it."""
+"""First character of :attr:`FoundName.meaning` where a name means a given entity; no normalised name has it."""
 
 
 class SourceText(NamedTuple):

@@ -287,10 +287,10 @@ def sum_of_texts(
 
 
 def least_scores(vector: Mapping[str, float], lexical: Mapping[str, float]) -> tuple[float, float]:
-    """Return for each list the most that a record which is missing from it may score.
+    """Return for each list the highest score that a record can have which the list does not contain.
 
-    That is its lowest score, if it was cut off. The shorter of both lists, and one of fewer than :data:`MIN_FULL_LIST`
-    hits, has all there are: 0.
+    That is the list's lowest score if the list was cut off, and 0 if it contains every hit: so do the shorter of both,
+    and one of fewer than :data:`MIN_FULL_LIST` hits.
     """
     full = max(MIN_FULL_LIST, len(vector), len(lexical))
     vector_least, lexical_least = (min(scores.values()) if len(scores) >= full else 0.0 for scores in (vector, lexical))

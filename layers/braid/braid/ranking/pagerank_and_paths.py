@@ -143,8 +143,8 @@ def _solved_without_leaves(
     """Solve the equation of :func:`_solved` with its leaves eliminated.
 
     A leaf is a vertex with one tie that is no seed; most vertices are leaves. Its share is its neighbour's share times
-    the step to it. The share that it returns is therefore a part of the neighbour's own share: with ``r`` the sum over
-    its leaves of step there times step back, ``x = … + r x`` becomes ``x = … / (1 − r)``.
+    the step to it, and it returns a part of that. A vertex therefore gets a fixed part ``r`` of its own share back from
+    its leaves, the sum over them of step there times step back: ``x = … + r x`` becomes ``x = … / (1 − r)``.
 
     Parameters
     ----------

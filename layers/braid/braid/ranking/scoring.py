@@ -104,7 +104,7 @@ SHARES_BY_KIND = {
     "decision": EPISODIC_SHARES,
     "tool_call": EPISODIC_SHARES,
 }
-"""Weights of relevance and of recency in the profile ``recency``, by kind; working state is ``message``."""
+"""Weights of relevance and of recency in the profile ``recency``, by kind; ``message`` is of a conversation."""
 OTHER_SHARES = (0.5, 0.5)
 MEMORY_RECENCY, MEMORY_RELEVANCE = 0.1, 0.5
 """Weights of recency and of relevance in the ranking profile ``memory``."""
@@ -144,7 +144,7 @@ def final_score(
 ) -> float:
     """Combine one record's scores, in [0, 1], by a ranking profile.
 
-    ``relevance``: relevance alone. ``memory``: .5 similarity + .2 importance + .1 recency + .1 access + .1 distance.
+    ``relevance``: relevance alone. ``memory``: .5 relevance + .2 importance + .1 recency + .1 access + .1 nearness.
     ``recency``: relevance and recency in shares that depend on the kind of record.
 
     Parameters

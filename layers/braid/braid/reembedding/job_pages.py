@@ -1,4 +1,4 @@
-"""Pages of a re-embedding job: lists them by ranges of ids, and embeds one.
+"""Pages of a re-embedding job: lists them by ranges of ids, and processes one.
 
 Pages are independent of each other, so that many workers embed them at once. A job saves the position of its listing
 only when all listed pages are done. The next worker lists the others again, and skips what is embedded already.
@@ -156,8 +156,10 @@ def _scans(services: Services, job: ReembeddingJob, tenant: str) -> Mapping[str,
     return conditions
 
 
-def embed_page(services: Services, job: ReembeddingJob, page: IdRange) -> Done:
-    """Process a page as the job's phase requires: embed its records and write them, or reconcile them.
+def process_page(services: Services, job: ReembeddingJob, page: IdRange) -> Done:
+    """Process a page as the job's phase requires: reconcile its records, or embed and write them.
+
+    :mod:`braid.reembedding.embed_and_write_back` embeds a record, and writes it only if it has not changed meanwhile.
 
     A record that fails alone, while the stores answer, is set aside.
 
@@ -171,7 +173,7 @@ def embed_page(services: Services, job: ReembeddingJob, page: IdRange) -> Done:
         If more records fail than are set aside.
     """
     services = services.moving(job.moves_tenant)
-    conditions = _scans(services, job, page.tenant).get(page.scan)  # none of a model that is not active any more
+    conditions = _scans(services, job, page.tenant).get(page.scan)  # missing if its model is not active any more
     # More may have been written into the range since it was listed: they are left for the next run.
     limit = services.limits.page
     if conditions is None:

@@ -16,7 +16,7 @@ from braid.models import Frozen, TenantId
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
 from braid.reembedding.embed_and_write_back import reembed
-from braid.reembedding.job_pages import PAGED, Done, IdRange, Listed, Position, embed_page, list_pages, settle
+from braid.reembedding.job_pages import PAGED, Done, IdRange, Listed, Position, list_pages, process_page, settle
 from braid.reembedding.job_services import RunBudget
 from braid.reembedding.jobs import Check, JobKind, Phase, Place, ReembeddingJob, Status, change, require_job
 from braid.reembedding.planning import plan
@@ -40,7 +40,7 @@ def work_one_page(services: Services, name: str, run: int) -> ReembeddingJob:
         return job
     began = services.seconds()
     listed = list_pages(services, job, most=1)
-    done = embed_page(services, job, listed.pages[0]) if listed.pages else Done()
+    done = process_page(services, job, listed.pages[0]) if listed.pages else Done()
     elapsed = services.seconds() - began
     try:
         return settle(services, job, cast("Position", listed.position), busy_s=elapsed, done=done)
@@ -66,7 +66,7 @@ def _embed(services: Services, job: ReembeddingJob, page: IdRange) -> Progress:
     """Embed a page, in parallel with others, and add its result to the job."""
     if job.status is Status.RUNNING:
         with services.writer(job.only_tenant):
-            done = embed_page(services, job, page)
+            done = process_page(services, job, page)
         change(services.jobs, job.name, done.added_to, now=services.now())
     return Progress.of(job)
 

@@ -138,7 +138,7 @@ def rollback(services: Services, tenant: str | None = None) -> MigrationState:
     job = jobs.read(services.jobs, name)
     was_interrupted = job is not None and job.status is Status.ROLLING_BACK
     serving = services.migration.serving()
-    # Of a tenant's move that was abandoned, records may be left in the shared index, which no alias tells.
+    # No alias tells whether a tenant's abandoned move has left records in the shared index: they are looked for.
     is_left = tenant is not None and job is not None and job.status is Status.ROLLED_BACK and serving.mirrored is None
     abandons_move = (serving.next is not None or is_left) and not was_interrupted
     if not abandons_move and not was_interrupted:
@@ -174,7 +174,7 @@ def drop_previous(services: Services, tenant: str | None = None) -> MigrationSta
 
 
 def _moving_alone(services: Services, tenant: str | None) -> Services:
-    """Return the services of a tenant's own move, or these for None.
+    """Return the services for the move of one tenant; the given ones if ``tenant`` is None.
 
     Raises InvalidRequest while a move of all tenants is open or can be rolled back: it moves a tenant's own index as
     well, which would be left with vectors of another profile than the one that embeds its questions.

@@ -107,8 +107,8 @@ class _Run:
         self.embedded: Embedded | None = None
         self.searched: Searched | None = None
         self.linked: GraphFound | None = None
-        """Of the names in the question, beside a search; with a graph constraint, of its reach, then of the check of
-        the search's hits. The other strategies have none."""
+        """What was found by the names in the question, beside a search. With a graph constraint: what it reaches, then
+        those of the search's hits that meet it. None with other strategies."""
         self.expanded: GraphFound | None = None
         """Of the walk: from names and the search's hits; from names alone with ``graph_only``, and with ``semantic`` if
         the search is lost; of the last step in the graph with ``multi_hop``. A graph constraint has none."""

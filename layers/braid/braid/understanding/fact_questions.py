@@ -96,7 +96,7 @@ def read_fact_question(
         for label in _commonest(stats.by_relationship_type)
         if label not in (MENTIONS, *CAUSAL_TYPES, *TEMPORAL_TYPES)
     ]
-    stated = _repeated(text, as_of) if as_of else []
+    stated = _times_in_year_of(as_of, text) if as_of else []
     if not labels or len(question.tokens) > MAX_WORDS or _is_for_walks(text, intent, stated):
         return None, None
     said = {label: question.said(label_words(label), ()) for label in labels}
@@ -152,8 +152,8 @@ def _commonest(counts: Mapping[Label, int]) -> list[Label]:
     return sorted(heapq.nsmallest(MAX_LABELS, counts, key=lambda label: (-counts[label], label)))
 
 
-def _repeated(text: str, as_of: datetime) -> list[str]:
-    """Return the times that a question names, unless their years differ from the year of its ``as_of``."""
+def _times_in_year_of(as_of: datetime, text: str) -> list[str]:
+    """Return the words for the times that a question names; none if it names years, and not that of its ``as_of``."""
     named = moments(text)
     years = set(_YEARS.findall(" ".join(named)))
     return named if not years or str(as_of.year) in years else []

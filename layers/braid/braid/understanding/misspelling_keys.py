@@ -104,9 +104,10 @@ def transpositions(word: str) -> list[str]:
 
 
 def could_be_misspelt(offered: Sequence[str]) -> list[str]:
-    """Return the shorter phrases of a question, the shortest first.
+    """Return the phrases of a question that are looked up as misspelt names, the shortest first.
 
-    Left out are those that begin or end with a stop word or with a word that begins sentences, such as "please".
+    They have at most :data:`MAX_MISSPELT_WORDS` words, and do not begin or end with a stop word or with a word that
+    begins sentences, such as "please". ``offered`` has the longest phrases first.
     """
     found = []
     for phrase in reversed(offered):

@@ -63,7 +63,7 @@ class RuleNameFinder:
     def find(self, texts: Sequence[SourceText], given: Mapping[str, str]) -> list[FoundName]:
         """Return the names in some texts, in the order of their first mention.
 
-        ``given`` has the meanings of given names by their normalised form.
+        ``given`` has the :attr:`~braid.ports.name_finder.FoundName.meaning` of given names by their normalised form.
         """
         found: dict[str, FoundName] = {}
         longest = longest_by_first_word(given)

@@ -257,7 +257,9 @@ class QuestionWords:
         return self.tokens[place] in _NEEDED and (following == ["for"] or following[:1] == ["to"])
 
     def agent(self, parts: Sequence[str], place: int, *, named: bool) -> Side:
-        """Return the sides of a word on which a name is its agent, who owns or depends.
+        """Return the sides of a word on which a name, if there is one, is its agent: the one that owns or depends.
+
+        ``BOTH``: a name on either side is the agent. ``NEITHER``: a name on either side is the object.
 
         =======================================================  ================================================
         "Atlas owns …"                                           ``BEFORE``
@@ -348,7 +350,7 @@ def said_by_preposition(question: QuestionWords, parts: Sequence[str]) -> Occurr
     Parameters
     ----------
     parts
-        The words of the label; a label that is neither gives None.
+        The words of the label.
     """
     content = _content(parts)
     groups = {group for group, side in _MEANINGS.get(_key(content[0]), ()) if not side} if content else set()

@@ -190,8 +190,8 @@ def search_words(text: str) -> list[str]:
     """Return the distinct words of a question, in order, as FTS5's tokenizer splits them.
 
     Ideographs become :func:`character_bigrams`. Function words of the question's language are dropped unless there are
-    no others: they take most of the time and, being in most texts, hardly change a score; in a few texts they outweigh
-    the others. Words in capitals are none of a foreign language: "NAS or DAS".
+    no others: they are in most texts, so that they take most of the time and hardly change a score, and where they are
+    in few, they outweigh the other words. A word in capitals is not taken for one: "NAS or DAS".
     """
     found = composed(text).lower().translate(_SEARCHED).split()
     if not text.isascii():
@@ -284,8 +284,8 @@ _OF_WORDS: Final = TranslationTable(lambda character: ord(character if character
 def stem(word: str) -> str:
     """Return a crude stem, such as that of "directed" and "director"; only for comparing with other such stems.
 
-    One of three stemmers, each for one kind of comparison, with weights that were fitted with it. This one keeps four
-    letters or more, as :func:`has_word` searches texts for words with that beginning.
+    One of three stemmers beside those of the search engines, each for one kind of comparison, with weights that were
+    fitted with it. This one keeps four letters or more: :func:`has_word` searches texts for words that begin so.
     :func:`braid.understanding.multi_hop.label_stem` cuts all endings, to compare with labels; the stemmer of
     ``braid.retrieval.stages.excerpts`` cuts only endings that a word in a text may have.
     """

@@ -3,7 +3,7 @@ import { access, address, arrived, changes, keepAccess, lacking, question, reset
 import { showBeside } from "./compare.js";
 import { showDocument } from "./document.js";
 import { byId, fill, h, milliseconds, plural } from "./elements.js";
-import { closeEntity, openEntity } from "./entity.js";
+import { closeEntity, openEntity } from "./entity_below_graph.js";
 import { showEntity } from "./entity_page.js";
 import { offerFacets } from "./facets.js";
 import { keepDrawn, point, showGraph } from "./graph.js";

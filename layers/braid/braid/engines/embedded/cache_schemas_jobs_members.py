@@ -135,7 +135,7 @@ class EmbeddedCache:
             return 0 if tenant is None else _generation(connection, tenant)
 
     def advance(self, tenant_id: str) -> int:
-        """Begin a new generation and return it; needed only for writes other than to records, schema and graph."""
+        """Begin a new generation and return it, inside the transaction of a write if there is one."""
         check_tenant(tenant_id)
         with self._store.transaction() as connection:
             tenant = self._store.ensure_tenant_number(connection, tenant_id)

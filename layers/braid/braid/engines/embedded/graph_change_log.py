@@ -262,8 +262,8 @@ def _targets_without_others(
 ) -> list[_ChangedEndpoint]:
     """Return those of the vertices that no edge of the type leads to beyond those added.
 
-    Edges are not stored by target and type. For each type of a vertex its share of :data:`LOOKED_AT` edges is looked
-    at, the first that lead to the vertex. Where these do not tell, all of them are counted, once for all of its types.
+    Edges are not stored by target and type. The first :data:`LOOKED_AT` edges that lead to a vertex are looked at, or
+    fewer if several of its types changed. Where it has more of them, and these do not tell, all are counted.
     """
     seen = edges_seen(connection, tenant)
     first = f"SELECT e.type FROM {seen} AS e WHERE e.tenant = :tenant AND e.target = vertex LIMIT :most"  # noqa: S608 - a table

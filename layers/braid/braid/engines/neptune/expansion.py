@@ -61,7 +61,8 @@ def hop(steps: GraphTraversal, edges: GraphTraversal, direction: Direction, *, a
 
     The edges are not sorted first: sorting inside ``local`` is not native, and reads all of them.
     """
-    # BOTH returns loops twice, and the near endpoints too: cheaper than tracking each edge's origin.
+    # In both directions a loop is returned twice, and so is the vertex that a hop begins at: callers drop them, which
+    # is cheaper than a traversal that remembers where each edge was entered.
     bound = at_most if direction is not Direction.BOTH else 2 * at_most
     steps = steps.local(edges.limit(bound)).limit(HOP_EDGES).aggregate(EDGES).by(element_layout.ROW)
     if direction is Direction.BOTH:
@@ -75,7 +76,10 @@ def edges_of(direction: Direction, types: Sequence[str]) -> GraphTraversal:
 
 
 def between_trusted(edges: GraphTraversal) -> GraphTraversal:
-    """Keep the edges of which no endpoint is untrusted: others could make any vertex a hub, which is read in part."""
+    """Keep the edges of which no endpoint is untrusted.
+
+    Otherwise untrusted vertices could hide a vertex's own edges: of very many edges only some are read.
+    """
     return edges.not_(__.both_v().has(element_layout.UNTRUSTED, True))
 
 

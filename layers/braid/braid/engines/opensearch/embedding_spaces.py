@@ -121,7 +121,7 @@ class EmbeddingSpaces:
             return self._read(self._call)
 
     def _read(self, ask: Callable[..., Any]) -> dict[str, int]:
-        """Read the mapping of what the alias leads to now, and cache it if that is the index."""
+        """Read the mapping of the index that the alias leads to, and cache it if that is this object's index."""
         with self.forgotten_on_failure():
             answer = ask(self._client.indices.get_mapping, index=self._alias)
         known: dict[str, int] = {}
@@ -144,7 +144,7 @@ class EmbeddingSpaces:
         self._call(
             self._client.indices.put_mapping,
             index=self._alias,
-            body={"properties": {**vector_properties(missing, self._settings), **mapping.TERMS_PROPERTY}},
+            body={"properties": {**declared_fields(missing, self._settings), **mapping.TERMS_PROPERTY}},
             request_timeout=change_timeout_s(self._settings),
         )
         if self._dimensions is not None:
@@ -156,7 +156,7 @@ class EmbeddingSpaces:
             return call(self._settings.opensearch_attempts, function, *args, **kwargs)
 
 
-def vector_properties(fields: Mapping[str, int], settings: Settings) -> dict[str, Any]:
+def declared_fields(fields: Mapping[str, int], settings: Settings) -> dict[str, Any]:
     """Return the properties that declare vector fields of these dimensions."""
     declared = {field: mapping.vector_mapping(dimension, settings) for field, dimension in fields.items()}
     return mapping.vector_properties(declared)
@@ -165,7 +165,7 @@ def vector_properties(fields: Mapping[str, int], settings: Settings) -> dict[str
 def properties_of(spaces: Mapping[str, int], settings: Settings) -> dict[str, Any]:
     """Return the properties of a new index for embedding spaces of these dimensions."""
     fields = {mapping.vector_field(space): dimension for space, dimension in spaces.items()}
-    return vector_properties(_with_parts(fields), settings)
+    return declared_fields(_with_parts(fields), settings)
 
 
 def _with_parts(fields: Mapping[str, int]) -> dict[str, int]:

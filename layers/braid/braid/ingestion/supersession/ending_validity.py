@@ -50,9 +50,11 @@ class Supersession:
     """Beginnings and ends of validity that a request causes."""
 
     record_beginnings: dict[str, datetime] = field(default_factory=dict)
-    """Of superseding records that state none, by id; a record's vertex begins and ends with it."""
+    """When records that supersede others, and do not say from when they are valid, begin to be so: by id.
+
+    A record's vertex begins and ends with it."""
     record_ends: dict[str, datetime] = field(default_factory=dict)
-    """By id."""
+    """When superseded records end, by id."""
     evidence_ends: dict[str, datetime] = field(default_factory=dict)
     """Ends of validity of stored records that ended before and are the evidence of the request's edges."""
     edge_ends: dict[EdgeId, datetime] = field(default_factory=dict)
@@ -79,8 +81,8 @@ class Supersession:
             Ids of the records that this write has stored. Records of the request that were stored unchanged before are
             not among them.
         edges
-            Identities of all valid edges of the request: each is stored with its end of validity, by this write or
-            before it.
+            Identities of all valid edges of the request. These are skipped: their ends of validity are stored with
+            them, by this write or an earlier one.
 
         Returns
         -------
@@ -114,7 +116,7 @@ class StatedSupersession:
     dated_links: list[Relationship] = field(default_factory=list)
     """The ``SUPERSEDES`` edges, each with the time from which it is valid."""
     void_links: list[Relationship] = field(default_factory=list)
-    """Stored ``SUPERSEDES`` edges that end a record of the request no more, as that is trusted now and they are not."""
+    """Stored untrusted ``SUPERSEDES`` edges to records of the request that are trusted now: they end them no more."""
     refused: list[RefusedRecord | RefusedEdge] = field(default_factory=list)
     """Some invalid items; the others are to be checked again without them."""
 

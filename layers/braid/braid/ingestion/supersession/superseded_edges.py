@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def ended_edges(
     edges: Mapping[EdgeId, Relationship], records: Mapping[str, Record], store: WriteStore, tenant_id: str
 ) -> tuple[dict[EdgeId, datetime], list[RefusedEdge]]:
-    """Return the ends of validity of the edges that a request's edges supersede, and the invalid ones of the latter."""
+    """Return when the edges end that a request's edges supersede, and the request's edges that may not supersede."""
     pairs = [(edge, key) for edge in edges.values() for key in edge.supersedes]
     if not pairs:
         return {}, []
@@ -91,7 +91,7 @@ def edge_to_store(edge: Relationship) -> Relationship:
 def stored_edge_stays(stored: Relationship | None, new: Relationship) -> TypeGuard[Relationship]:
     """Return whether a stored edge stays as it is when a new one with its identity is written.
 
-    A trusted one stays when it has ended too: an untrusted one would take it out of answers about its time.
+    A trusted edge stays even if its validity has ended: answers about the time before that still need it.
 
     The first case that applies:
 

@@ -1,7 +1,7 @@
 """Hydrates candidates with their records in one call, and drops those that are not admissible.
 
 Candidates are dropped if they have no record of the tenant, are not valid at the question's ``as_of`` (by default now),
-or do not pass its filters, ``trusted_only`` among them.
+or do not pass its filters, ``trusted_only`` among them. Of hits of the search few are: it filters by itself.
 
 A record of an older schema version scores less by the factors of ``ranking.scoring``, whether its score is that of
 fusion (``Ranked.factor``) or of a reranker (``Ranked.rescored``), or is dropped (``hydrate``).

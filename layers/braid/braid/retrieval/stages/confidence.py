@@ -69,10 +69,12 @@ class Features(NamedTuple):
     lead: float | None
     """BM25 score of the best lexical hit less that of the sixth, for an index of :data:`USUAL` records or more."""
     coverage: float | None
-    """Share of the question's names in a text times share of its other words, in [0, 1]: the mean of the best text's
-    and that of the first texts together, as a question of several hops takes several texts. Or, where that is more, the
-    share of its other words in the texts together, times :attr:`titles`, at most 1. 0 if none of the texts has an
-    identifier of the question: "C-2207" is not answered by what a text says of C-2206."""
+    """How much of the question the first texts contain, in [0, 1].
+
+    With ``c(text)`` the share of the question's names in a text times the share of its other words, it is the mean of
+    the highest ``c`` of one text and ``c`` of all together, since a question of several hops takes several texts. It is
+    at least the share of the other words in all together, times :attr:`titles` or 1 if that is more. It is 0 if none of
+    the texts has an identifier of the question: "C-2207" is not answered by what a text says of C-2206."""
     titles: float
     """Number of the question's names that are titles of the first texts, or the identifier that a title begins with;
     each weighted by its certainty as a name."""

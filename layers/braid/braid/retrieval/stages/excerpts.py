@@ -168,7 +168,7 @@ class Excerpts:
         if not around:
             lowered = _folded(content)
             places = [lowered.find(stem.replace(" ", "")) for stem in self._weights]
-            around = max(places, default=0)  # the word whose first occurrence is the last counts as the rarest
+            around = max(places, default=0)  # the word that first occurs last is taken for the rarest
         begin = max(0, min(around - self._room // 4, len(content) - self._room))
         return begin, begin + self._room
 
@@ -328,8 +328,8 @@ def _beginning(term: str) -> str:
 def _stem(word: str) -> str:
     """Return a word without common endings; for words of one meaning in :data:`_ALIKE`, the first of them.
 
-    The endings are those of ``_ENDINGS`` in the pattern, which matches whole words to mark their places:
-    :func:`braid.understanding.tokens.stem` only tests whether a text has a word with that beginning.
+    The endings are those by which a word of the text may be longer in the pattern that finds its places. The stems of
+    :func:`braid.understanding.tokens.stem` are only compared with the beginnings of words.
     """
     bare = _ENDING.sub("", word)
     bare = bare if len(bare) >= _SHORTEST_STEM else word

@@ -4,7 +4,7 @@
 At most three bounded graph queries are sent: along two relationships if the question names two, else along one; and for
 all entities of a type if it asks which are *not* in the relationship. Questions that name no entity are looked up by
 :mod:`braid.retrieval.stages.entity_sets`. ``sentence`` in :mod:`braid.understanding.question_relations` writes an edge
-as a sentence.
+as a sentence. The graph leaves out relationships that are not valid; ``_allowed`` drops facts whose evidence is not.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class _Lookup:
         for hit in found.hits:
             if wanted and hit.entity_type not in wanted:
                 continue
-            # One of another kind may be what who asks means, but is none of a set of things of this kind.
+            # An entity of another type may be the one that is asked for, but is not counted among those of this type.
             if self.asked.asked is not Asked.ONE and self.asked.kinds and hit.entity_type not in self.asked.kinds:
                 continue
             if self.only_kinds and hit.entity_type not in (*self.asked.kinds, DEFAULT_ENTITY_TYPE):
@@ -185,7 +185,8 @@ class _Lookup:
     def _one_step(self, relations: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
         """Return one step along the relationships that the question expresses; empty if there are none.
 
-        Along the others too if any of them answers, or if their predicates may express the few remaining words.
+        The step also follows the other relationships if the question asks for any, or if few of its words are left
+        unexplained: one of the others may express these.
         """
         types = tuple(dict.fromkeys(label for label, _ in relations))
         unexplained = self.question.content(self.skipped) - {place for _, one in relations for place in one.places}
@@ -270,7 +271,7 @@ class _Lookup:
 
 
 def _weight(link: EntityLink) -> float:
-    """Return how well a name matched that is certainly one."""
+    """Return the score of a link, which is at least :data:`LEAST_WEIGHT` unless the name is misspelt."""
     return link.score if link.misspelt else max(link.score, LEAST_WEIGHT)
 
 
@@ -359,7 +360,7 @@ def set_not_answered(
 
 
 def none_without(groups: Iterable[FactGroup]) -> bool:
-    """Return whether a question asks what is not in a relationship that every entity of the type has."""
+    """Return whether one of the groups counts no entity, as for "Which services have no owner?" where each has one."""
     return any(not group.count for group in groups)
 
 

@@ -174,7 +174,7 @@ def run(
             sources=tuple(dict.fromkeys(result.citation for result in results)),
             related_entities=related_entities(request, results),
             considered=considered,
-            plan=_explained(request, groups),
+            plan=_plan_with_reasons(request, groups),
             weights=fused.weights,
             fusion=fused.method,
             confidence=confidence(query, searched, results),
@@ -199,7 +199,7 @@ def run(
     )
 
 
-def _explained(request: FuseRequest, groups: Sequence[FactGroup]) -> Plan:
+def _plan_with_reasons(request: FuseRequest, groups: Sequence[FactGroup]) -> Plan:
     """Return the plan, with the reasons of an empty answer: no record passes the filters, or no fact answers.
 
     The vector search finds any record that passes, so no hits mean no such record.

@@ -38,7 +38,7 @@ class _Kind(Enum):
     SHORTENED = auto()
     """The name has more after it, in brackets or after a comma."""
     OTHER_FORM = auto()
-    """In another number or spelling, or by a part or the initials of the name."""
+    """Singular for plural, another spelling, or a part or the initials of the name."""
     MISSPELT = auto()
 
 
@@ -129,7 +129,7 @@ def _misspelt(links: Mapping[_Kind, Sequence[EntityLink]], question: str) -> lis
     near = [
         link
         for link in links[_Kind.MISSPELT]
-        # A part of a name, which has no such keys, matches with its letters swapped: nothing else is looked up.
+        # Links to a part of a name have no names to compare with: only two swapped letters were looked up for them.
         if (not link.names or any(one_letter_apart(link.phrase, name) for name in link.names))
         and name_certainty(question, link.phrase) > COMMON_WORD
     ]

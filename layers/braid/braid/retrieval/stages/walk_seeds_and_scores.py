@@ -37,9 +37,10 @@ class GraphLimits:
 
 
 def walk_seeds(searched: Searched, limits: GraphLimits, hit_weight: float) -> dict[str, float]:
-    """Return the first text hits and their weights: ``hit_weight`` times the better of vector and lexical score.
+    """Return the search's first hits, in the order of ``frontier``, with their weights.
 
-    Each weight is multiplied by the square of the score relative to the best: outstanding hits count more.
+    A weight is ``hit_weight`` times the better of vector and lexical score, times the square of that score relative to
+    the best: outstanding hits count more.
     """
     scores = best_scores((*searched.vector, *searched.lexical))
     first = searched.frontier[: limits.seeds]

@@ -7,8 +7,8 @@
 :mod:`braid.ingestion.documents.reader_selection` selects the reader of a file. A new format needs:
 
 1. a module here;
-2. in ``reader_selection``, its suffix in ``READERS``, and out of ``_REFUSED`` what refuses it. A binary format also
-   needs its reader in ``_BINARY_READERS``, and a rule that recognises its content: for a ZIP archive, a name
+2. in ``reader_selection``, its suffix in ``READERS``; if it is in ``_REFUSED``, it goes from there. A binary format
+   also needs its reader in ``_BINARY_READERS``, and a rule that recognises its content: for a ZIP archive, a name
    in it (``word/document.xml``) in ``_ARCHIVE_READERS``; for another, a condition in ``reader_of``;
 3. a file in ``every_format`` of ``tests/document_files.py``, for the tests of all formats;
 4. a row in the table of ``docs/ingest.md``;

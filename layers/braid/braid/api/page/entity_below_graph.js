@@ -1,4 +1,4 @@
-// One entity and what stands in relation to it.
+// One entity and what stands in relation to it, shown below the graph of an answer.
 import { byId, day, fill, h, plural, shortened } from "./elements.js";
 import { addRelations } from "./graph.js";
 import { link, pageOf } from "./links.js";
