@@ -367,6 +367,12 @@ class SearchIndexContract:
         assert ids(ask(index, "1500").lexical) == ["price"]
         assert ids(ask(index, "2024").lexical) == []
 
+    @pytest.mark.parametrize("asked", ["INC322", "inc-322", "INC-322"])
+    def test_an_identifier_is_found_with_and_without_its_hyphen(self, index: SearchIndex, asked: str) -> None:
+        texts = {"joined": "Cause: INC322.", "divided": "Cause: INC-322.", "other": "Cause: INC-321 and ABC-322."}
+        index.upsert([record(name, text) for name, text in texts.items()])
+        assert set(ids(ask(index, f"What is {asked}?").lexical)[:2]) == {"joined", "divided"}
+
     def test_case_and_diacritics_do_not_matter(self, index: SearchIndex) -> None:
         index.upsert([record("de", "Über Müller in Zürich"), record("plain", "a cafe in Lyon"), record("x", "else")])
         assert ids(ask(index, "zurich").lexical) == ["de"]

@@ -225,17 +225,22 @@ _FOREIGN: Final = tuple(
 )
 _ANY_FOREIGN: Final = frozenset().union(*_FOREIGN) - FUNCTION_WORDS
 _GROUPED_NUMBER: Final = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:[.,'’\u00a0\u202f ][0-9]{3})+(?!\w|[.,][0-9])")
+_JOINED_CODE: Final = re.compile(r"(?<![\w-])([A-Za-z]{1,8})([0-9]{3,15})(?![\w-])")
+_DIVIDED_CODE: Final = re.compile(r"(?<![\w-])([A-Za-z]{1,8})-([0-9]{3,15})(?![\w-])")
 _LONG_NUMBER: Final = re.compile(r"(?<![\w.,-])(?!(?:19|20)[0-9]{2}(?![0-9]))[1-9][0-9]{3,14}(?![\w-]|[.,][0-9])")
 
 
 def lexical_words(text: str) -> list[str]:
-    """Return the words of :func:`search_words`, with numbers from 1000 on (but years) as written in groups, and joined.
+    """Return the words of :func:`search_words`, with numbers and identifiers also as they are otherwise written.
 
-    Thus "50000" finds "50,000" too, which has the words "50" and "000", and "50,000" finds "50000".
+    "50000" finds "50,000" too, which has the words "50" and "000", and "50,000" finds "50000"; so do all numbers from
+    1000 on that are no years. "INC322" finds "INC-322", and the other way round.
     """
     joined = ["".join(filter(str.isdecimal, number)) for number in _GROUPED_NUMBER.findall(text)]
     groups = [group for number in _LONG_NUMBER.findall(text) for group in f"{int(number):,}".split(",")]
-    return list(dict.fromkeys([*search_words(text), *joined, *groups]))[:MAX_WORDS]
+    codes = [part.lower() for code in _JOINED_CODE.findall(text) for part in code]
+    codes += ["".join(code).lower() for code in _DIVIDED_CODE.findall(text)]
+    return list(dict.fromkeys([*search_words(text), *joined, *groups, *codes]))[:MAX_WORDS]
 
 
 def space_ideographs(text: str) -> str:
