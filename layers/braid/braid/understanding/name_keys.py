@@ -5,7 +5,7 @@ The first character of a key is the mark of its kind; :data:`FORM_SCORES` has th
 
 ===========  =======================================================================
 no mark      a normalised name or alias itself
-``~atlas``   a name without its brackets, what follows its first comma, or its legal form
+``~atlas``   a name without its brackets, what follows its first comma or its identifier, or its legal form
 ``^atlas``   a part of a name: its first or last word, or all words but the first
 ``@abc``     the initials of a name
 ``%…``       a hash, in Base64, of a name or of a name without one of its letters
@@ -71,6 +71,7 @@ _LEGAL_FORM_LETTERS = 3
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 """Where names such as "KeelsonApi" and "LX500" may also be written apart."""
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
+_DASHES = frozenset("-\u2013\u2014")
 _WRITTEN_OUT = re.compile(r"(?<![aeq])([aou])e(?![aeou])")
 """An umlaut written as a vowel and an e, as on a keyboard without umlauts."""
 _LONG_PLURAL = re.compile(r"(?:s|x|z|ch|sh)es$")
@@ -91,9 +92,9 @@ def stored_forms(*names: str) -> list[str]:
     """Return the keys of other forms of an entity's names, each with its mark.
 
     "Humboldt Peak (Colorado)" and "Nicholas I, Lord of Mecklenburg" are shortened to the part before the bracket and
-    the first comma, "Hydra Cooling GmbH & Co. KG" to the part before the legal form. A name of two to four words with
-    capitals is known by its first and last word, and without its first; one of three to six, by its initials. The first
-    :data:`MAX_MISSPELT_NAMES` names have :func:`misspellings`.
+    the first comma, "Hydra Cooling GmbH & Co. KG" to the part before the legal form, and "INC-131: Read outage" to its
+    identifier. A name of two to four words with capitals is known by its first and last word, and without its first;
+    one of three to six, by its initials. The first :data:`MAX_MISSPELT_NAMES` names have :func:`misspellings`.
     """
     misspelt = [key for name in names[:MAX_MISSPELT_NAMES] for key in misspellings(normalise(name))]
     return other_forms(*names) + misspelt
@@ -113,6 +114,9 @@ def _forms(name: str) -> list[str]:
         short = bare.partition(",")[0]
         spelled = cased_words(short)
         keys += [SHORTENED + normalise(bare), SHORTENED + _joined(spelled)]
+    first = first_before_dash(name)
+    if first and any(map(str.isdecimal, first)) and any(map(str.isalpha, first)):
+        keys.append(SHORTENED + normalise(first))
     company = _without_legal_form(spelled)
     if len(company) < len(spelled):
         spelled = company
@@ -141,6 +145,12 @@ def _legal_form_size(last: list[str]) -> int:
         return 1
     letters = "".join(takewhile(lambda word: len(word) == 1, reversed(last)))[::-1].casefold()
     return next((size for size in (3, 2) if len(letters) >= size and letters[-size:] in _LEGAL_FORMS), 0)
+
+
+def first_before_dash(name: str) -> str | None:
+    """Return the first word of a longer name if a colon or a dash follows it: "INC-131" of "INC-131: Read outage"."""
+    first, _, rest = name.strip().partition(" ")
+    return first.rstrip(":") or None if rest and (first.endswith(":") or rest[0] in _DASHES) else None
 
 
 def without_brackets(name: str) -> str:
@@ -187,7 +197,9 @@ def lookup_keys(question: str) -> dict[str, LookupKey]:
         if size <= MAX_PART_WORDS:
             keys[PART + phrase] = LookupKey(phrase, 1.0)
         altered = [*inflections(phrase), *([phrase.replace(" ", "")] if 1 < size <= MAX_JOINED_WORDS else [])]
-        altered += respellings(question, phrase)
+        altered += (respelt := respellings(question, phrase))
+        if any(map(str.isdecimal, phrase)):
+            altered += [SHORTENED + form for form in respelt]
         for form in altered:
             keys.setdefault(form, LookupKey(phrase, ALTERED_SHARE))
     for phrase in could_be_misspelt(offered):

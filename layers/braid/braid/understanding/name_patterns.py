@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.understanding.given_names_in_texts import LONGEST_PIECE, MAX_NAME_WORDS, PIECE
-from braid.understanding.name_keys import without_brackets
+from braid.understanding.name_keys import first_before_dash, without_brackets
 from braid.understanding.question_phrases import MIN_WORD_CHARACTERS
 from braid.understanding.sentence_openers import ALL_OPENERS, IMPERATIVES, OPENERS, PREPOSITIONS, function_words_of
 from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, normalise, word_set
@@ -102,7 +102,6 @@ _CAPITAL_UNITS: Final = word_set("uhr euro prozent grad")
 """Units that are written with a capital, as nouns of German are."""
 _FIELD = re.compile(r"(?:^|; )([^:;\n]{1,60}): ", re.MULTILINE)
 """Name of a column in the text of a table's row."""
-_DASHES: Final = frozenset("-\u2013\u2014")
 _SENTENCE_END = (".", "!", "?", "\u3002", "\uff01", "\uff1f", "|")
 """End of a sentence or table cell; a capital of the next word may be due to its position alone."""
 _FORMS_KNOWN: Final = 4_096
@@ -155,11 +154,8 @@ def without_article(name: str) -> str:
 
 def leading_identifier(title: str) -> str | None:
     """Return the identifier before a colon or dash that a title begins with: "INC-131: Stratum read outage"."""
-    first, _, rest = title.partition(" ")
-    if not first.endswith(":") and rest[:1] not in _DASHES:
-        return None
-    identifier = first.rstrip(":")
-    return identifier if rest and _type_by_form(identifier) == IDENTIFIER_TYPE else None
+    first = first_before_dash(title)
+    return first if first and _type_by_form(first) == IDENTIFIER_TYPE else None
 
 
 def name_candidates(content: str, title: str = "") -> Iterator[Candidate]:
