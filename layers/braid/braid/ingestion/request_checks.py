@@ -26,7 +26,7 @@ from braid.ingestion.supersession.ending_validity import Supersession, ended, fi
 from braid.ingestion.supersession.superseded_edges import as_trusted_as_written, edge_to_store, stored_edge_stays
 from braid.ingestion.supersession.superseded_records import RefusedRecord, stored_records, unwritten_evidence
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
-from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
+from braid.models.records import DEFAULT_ENTITY_TYPE, DOCUMENT_TYPE, FOUND_PREFIX
 from braid.ports.ingestion import ItemError, MissingEnds
 from braid.ports.knowledge_graph import GraphTypes
 
@@ -84,7 +84,7 @@ def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
     return Vertex(
         id=record.id,
         tenant_id=record.tenant_id,
-        entity_type=record.entity_type or DOCUMENT_TYPE,
+        entity_type=record.entity_type or (DEFAULT_ENTITY_TYPE if record.kind is Kind.ENTITY else DOCUMENT_TYPE),
         name=record.name or record.source.title or (stored.name if stored else None),
         aliases=record.aliases or (stored.aliases if stored else ()),
         has_record=True,
