@@ -296,7 +296,7 @@ def related_request(
         Entities that have the name ``entity``; with none, it is an id.
     """
     if limit > MAX_RELATED:
-        raise InvalidRequest(f"limit: {limit} is more than {MAX_RELATED}", field="limit")
+        raise InvalidRequest.of("limit", f"{limit} is more than {MAX_RELATED}")
     if entity and not (links or can_be_id(entity)):
         raise UnknownEntity(entity)
     seeds = tuple(dict.fromkeys(link.entity_id for link in links)) or (entity,)
