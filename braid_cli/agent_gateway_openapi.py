@@ -42,7 +42,7 @@ def gateway_document(url: str) -> str:
     Raises InvalidRequest if the URL does not begin with ``https://``, which gateways require.
     """
     if urlsplit(url).scheme != "https" or not urlsplit(url).hostname:
-        raise InvalidRequest("url: must begin with https:// and name a host, for a gateway to reach it", field="url")
+        raise InvalidRequest.of("url", "must begin with https:// and name a host, for a gateway to reach it")
     paths = {
         "/search": _asked(
             "search",

@@ -50,7 +50,7 @@ def question(fields: dict[str, Any]) -> Query:
     except ValidationError as error:
         refused = of_option(InvalidRequest.from_validation(error, OPTIONS), {"filters": "--where", "facets": "--facet"})
         if refused.field in MUST_BE:
-            raise InvalidRequest(f"{refused.field}: {MUST_BE[refused.field]}", field=refused.field) from None
+            raise InvalidRequest.of(refused.field, MUST_BE[refused.field]) from None
         raise refused from None
 
 

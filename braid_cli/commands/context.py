@@ -135,7 +135,7 @@ def read_messages(file: Path) -> list[dict[str, Any]]:
     """
     place, raw = read_input(file, _MAX_BYTES)
     if len(raw) > _MAX_BYTES:
-        raise InvalidRequest(f"--messages: {place} is longer than {_MAX_BYTES:,} bytes", field="--messages")
+        raise InvalidRequest.of("--messages", f"{place} is longer than {_MAX_BYTES:,} bytes")
     if raw.lstrip().startswith(b"["):
         read = _json(raw, place)
         entries = [(f"{place}: message {number}", entry) for number, entry in enumerate(read, start=1)]
@@ -144,7 +144,7 @@ def read_messages(file: Path) -> list[dict[str, Any]]:
         entries = [(f"{place}:{number}", _json(line, f"{place}:{number}")) for number, line in lines if line.strip()]
     for where, entry in entries:
         if not isinstance(entry, dict):
-            raise InvalidRequest(f"--messages: {where} is not a JSON object", field="--messages")
+            raise InvalidRequest.of("--messages", f"{where} is not a JSON object")
     return [entry for _, entry in entries]
 
 
@@ -155,7 +155,7 @@ def _json(raw: bytes, place: str) -> Any:  # noqa: ANN401 - any JSON value
         problem = "is not UTF-8"
     except (ValueError, RecursionError) as error:
         problem = f"is not JSON: {error}"
-    raise InvalidRequest(f"--messages: {place} {problem}", field="--messages")
+    raise InvalidRequest.of("--messages", f"{place} {problem}")
 
 
 def show(console: Console, built: Context, *, min_score: float) -> None:

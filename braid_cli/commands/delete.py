@@ -81,7 +81,7 @@ def delete_tenant(
     application = open_application(engine)
     if not yes:
         if as_json or not err.is_terminal:
-            raise InvalidRequest("--yes: is needed without a terminal, where nobody can confirm", field="--yes")
+            raise InvalidRequest.of("--yes", "is needed without a terminal, where nobody can confirm")
         typer.confirm(f"Remove all that is stored of {tenant}?", abort=True, err=True)
     report = delete(tenant, application)
     copies = application.settings.home / "eval"

@@ -59,17 +59,15 @@ def move_store(source: Path, target: Path) -> None:
         If another process has the store open.
     """
     if not (source / DATABASE).is_file():
-        raise InvalidRequest(f"--take: there is no store in {source}", field="--take")
+        raise InvalidRequest.of("--take", f"there is no store in {source}")
     if (target / DATABASE).exists():
-        raise InvalidRequest(
-            f"--take: {target} has a store already; BRAID_HOME={source} uses the other one", field="--take"
-        )
+        raise InvalidRequest.of("--take", f"{target} has a store already; BRAID_HOME={source} uses the other one")
     moved = sorted(entry.name for entry in source.iterdir() if entry.name != "models")
     if held := [name for name in moved if _is_held(target / name)]:
-        raise InvalidRequest(
-            f"--take: {target} has {', '.join(held)} already, which would be mixed with those of {source}; "
+        raise InvalidRequest.of(
+            "--take",
+            f"{target} has {', '.join(held)} already, which would be mixed with those of {source}; "
             "move them away first",
-            field="--take",
         )
     try:
         with closing(sqlite3.connect(source / DATABASE, timeout=0, isolation_level=None)) as database:

@@ -67,7 +67,7 @@ def list_tenants(subject: Subject) -> None:
 def _membership(subject: str, tenant: str, role: Role) -> Membership:
     kind, _, name = subject.partition(":")
     if kind not in {"user", "iam"} or not name.strip():
-        raise InvalidRequest("SUBJECT: must be user: and the sub of a token, or iam: and an ARN", field="SUBJECT")
+        raise InvalidRequest.of("SUBJECT", "must be user: and the sub of a token, or iam: and an ARN")
     try:
         return Membership(subject=subject, tenant_id=tenant, role=role)
     except ValidationError as error:

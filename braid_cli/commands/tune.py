@@ -63,7 +63,7 @@ def tune(
 
     check_tenant(tenant)
     if metric not in METRICS:
-        raise InvalidRequest(f"--metric: {metric!r} is none of {', '.join(METRICS)}", field="--metric")
+        raise InvalidRequest.of("--metric", f"{metric!r} is none of {', '.join(METRICS)}")
     application = open_application(engine)
     with (
         progress("Ingesting", quiet=as_json) as ingesting,

@@ -41,9 +41,9 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
     for one in given:
         key, equals, value = one.partition("=")
         if not (key.strip() and equals and value.strip()):
-            raise InvalidRequest(f"{option}: {one!r} is not of the form key=value", field=option)
+            raise InvalidRequest.of(option, f"{one!r} is not of the form key=value")
         if key.strip() in found:
-            raise InvalidRequest(f"{option}: {key.strip()!r} is given twice", field=option)
+            raise InvalidRequest.of(option, f"{key.strip()!r} is given twice")
         found[key.strip()] = value.strip()
     return found
 
@@ -65,18 +65,18 @@ def check_same_folder(path: Path, store: DocumentStore, tenant: str, name: str, 
     state = FolderState(store.objects, tenant, name).load()
     here, before = os.path.realpath(path), state.place
     if moved_from and before and os.path.realpath(moved_from) not in {before, here}:
-        raise InvalidRequest(f"--moved-from: {name!r} was ingested from {before}", field="--moved-from")
+        raise InvalidRequest.of("--moved-from", f"{name!r} was ingested from {before}")
     stored = [known for known, file in state.files.items() if file.chunks]
     if not (before and stored) or before == here:
         return
     found = find(path)
     lost = sum(known not in found.files and not found.may_hold(known) for known in stored)
     if os.path.lexists(before) and not moved_from:
-        raise InvalidRequest(
-            f"--name: {name!r} was ingested from {before}, which still exists; {lost:,} of its documents would be "
+        raise InvalidRequest.of(
+            "--name",
+            f"{name!r} was ingested from {before}, which still exists; {lost:,} of its documents would be "
             f"deleted and {len(stored) - lost:,} replaced. Give {here} a name of its own, or, if it takes the place of "
             f"that folder, --moved-from {before}",
-            field="--name",
         )
     if lost:
         told = f"{name!r} was ingested from {before}; {counted(lost, 'document')} that {here} has not will be deleted"

@@ -10,10 +10,11 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.errors import DatasetError, StoreError
+from braid.errors import DatasetError, StoreError, TenantBeingDeleted
 from braid.ingestion import archive_export
 from braid.ingestion.archive_export import PartKind, export_tenant, verify
 from braid.ingestion.archive_import import import_tenant
+from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.models import MENTIONS, SourceRef
 from braid.models.records import MAX_TENANT_TYPES
@@ -182,6 +183,22 @@ class ArchiveContract:
             import_tenant(tmp_path / "archive", elsewhere, on_progress=lost_while_writing)
         assert import_tenant(tmp_path / "archive", elsewhere).unchanged > 0
         assert everything(elsewhere, ACME) == everything(store, ACME)
+
+    def test_an_import_ends_when_its_tenant_is_deleted_between_two_of_its_pages(
+        self, store: Application, tmp_path: Path
+    ) -> None:
+        fill(store)
+        export_tenant(ACME, store, tmp_path / "archive")
+        meanwhile = iter([lambda: delete_tenant(ACME, store)])
+
+        def on_progress(done: int, of: int) -> None:
+            for delete in meanwhile if done > of / 3 else ():  # the first page is written
+                delete()
+
+        with pytest.raises(TenantBeingDeleted, match="nothing of this write was kept"):
+            import_tenant(tmp_path / "archive", store, on_progress=on_progress)
+        assert store.index.scan(ACME).records == store.graph.scan(ACME).vertices == ()
+        assert import_tenant(tmp_path / "archive", store).counts[PartKind.RECORDS] == NUMBER
 
     def test_an_archive_of_a_tenant_that_was_written_to_meanwhile_says_so_and_lacks_what_hangs_in_the_air(
         self, store: Application, other: Callable[[], Application], tmp_path: Path

@@ -228,6 +228,14 @@ class FoundNamesContract:
             written(store, *items)
         assert (names(store, "a"), names(store, "b")) == ({"shift"}, {"university"})
 
+    def test_the_record_of_an_entity_that_states_no_type_gets_the_mentions_of_its_name(
+        self, store: Application
+    ) -> None:
+        written(store, record("berg", "She.", kind=Kind.ENTITY, name="Anna Berg"))
+        written(store, record("a", "It was Anna Berg."))
+        assert names(store, "a") == {"berg"}
+        assert [one.entity_type for one in store.graph.get_many(ACME, ["berg", "a"])] == ["Concept", "Document"]
+
     def test_an_entity_that_is_given_later_takes_the_place_of_the_name_that_was_found(self, store: Application) -> None:
         written(store, record("a", "It was Anna Berg."))
         written(store, vertex("berg", name="Anna Berg"))

@@ -863,6 +863,43 @@ class WritesContract:
         assert messages(report) == ["relationships[0]: supersedes: there is no edge 'a' WORKS_AT 'b'"]
         assert store.index.stats(ACME).records == 0
 
+    @pytest.mark.parametrize("text", ["the fee is three", "the fee is four"])
+    def test_what_supersedes_may_be_written_again_when_what_it_superseded_was_deleted(
+        self, store: WriteStore, text: str
+    ) -> None:
+        written(store, record("old", "the fee is two"), record("new", "the fee is three", supersedes=("old",)))
+        delete_records(ACME, ["old"], store)
+        again = record("new", text, supersedes=("old",))
+        assert written(store, again).errors == ()
+        assert (stored(store, "new").content, stored(store, "new").valid_at) == (text, None)
+        assert [one.valid_at for one in store.graph.get_many(ACME, ["new"])] == [None]
+        report = written(store, again.altered(supersedes=("old", "older")))
+        assert messages(report) == ["records[0]: supersedes: there is no record 'older', which 'new' supersedes"]
+
+    @pytest.mark.parametrize("others", [(), ("newer",)])
+    def test_what_is_written_again_when_what_superseded_it_was_deleted_is_valid_again(
+        self, store: WriteStore, encoded: list[str], others: tuple[str, ...]
+    ) -> None:
+        items = (
+            record("old", "the fee is two", kind=Kind.FACT),
+            vertex("fee", name="Fee"),
+            vertex("two", name="Two"),
+            edge("fee", "two", "COSTS", evidence="old"),
+        )
+        written(store, *items)
+        for name, since in (("new", 9), *((other, 20) for other in others)):
+            written(store, record(name, "the fee is three", valid_at=day(since), supersedes=("old",)))
+        delete_records(ACME, ["new"], store)
+        assert stored(store, "old").invalid_at == day(9), "it stays ended until it is written again"
+        encoded.clear()
+        report = written(store, *items)
+        (old,) = store.graph.get_many(ACME, ["old"])
+        (costs,) = store.graph.relationships(ACME, ids=["two"])
+        ends = {stored(store, "old").invalid_at, old.invalid_at, costs.invalid_at}
+        assert ends == {day(20) if others else None}
+        assert (report.written, report.unchanged, report.embedded, encoded) == (1, 0, 0, [])
+        assert written(store, *items).written == 0
+
     def test_a_circle_of_supersession_in_one_request_is_refused_and_shown(self, store: WriteStore) -> None:
         report = written(
             store,

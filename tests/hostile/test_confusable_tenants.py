@@ -81,7 +81,7 @@ def test_deleting_a_tenant_called_as_what_is_kept_of_all_leaves_the_others_marks
     stages = DemoStages(Settings(home=tmp_path))
     try:
         write(WriteRequest(tenant_id="all-tenants", records=(record("a", "x", tenant_id="all-tenants"),)), stages)
-        with marked_as_deleted("acme", stages.cache, ends_at_once=True):
+        with marked_as_deleted("acme", stages.cache):
             assert delete_tenant("all-tenants", stages).records == 1
             with pytest.raises(TenantBeingDeleted):
                 refuse_while_deleted("acme", stages.cache)

@@ -143,6 +143,11 @@ class InvalidRequest(BraidError):
         self.field = field
 
     @classmethod
+    def of(cls, field: str, problem: str) -> Self:
+        """Return the error of one field, whose message is the field's name and the problem."""
+        return cls(f"{field}: {problem}", field=field)
+
+    @classmethod
     def from_validation(
         cls, error: ValidationError, names: Mapping[str, str] | None = None, known: Collection[str] = ()
     ) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -160,6 +161,21 @@ def test_who_asks_for_what_is_trusted_is_suggested_no_other_name(tmp_path: Path)
     trusted = door.ask("GET", path, query={"trusted_only": True})
     assert trusted.json()["detail"] == "no entity of this id or name"
     library.close()
+
+
+def test_a_similar_name_is_looked_for_once_and_as_of_the_time_that_is_asked_for(
+    door: FrontDoor, stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link, looked_up = stages.graph.link, []
+
+    def counted(*args: Any, as_of: datetime, **how: Any) -> Any:
+        looked_up.append(as_of)
+        return link(*args, as_of=as_of, **how)
+
+    monkeypatch.setattr(stages.graph, "link", counted)
+    missed = door.ask("GET", "/entities/Beakon/related", query={"as_of": "2024-05-01T00:00:00Z"})
+    assert missed.json()["detail"].endswith("; did you mean Beacon?")
+    assert looked_up == 2 * [datetime(2024, 5, 1, tzinfo=UTC)], "by its name, and by similar ones"
 
 
 def test_relations_are_narrowed_by_type_direction_and_depth(door: FrontDoor) -> None:

@@ -137,7 +137,7 @@ def test_what_is_removed_is_gone_for_good_with_its_relations_and_only_for_its_te
 def test_a_tenant_that_is_being_deleted_takes_nothing_and_says_what_to_do(
     door: FrontDoor, library: DemoStages, path: str, body: dict[str, Any]
 ) -> None:
-    with marked_as_deleted("saltmarrow", library.cache, ends_at_once=True):
+    with marked_as_deleted("saltmarrow", library.cache):
         refused = door.ask("POST", path, body)
         assert (refused.status, refused.problem) == (409, "tenant-being-deleted")
         assert "delete the tenant once more" in refused.json()["detail"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.app import Application
 from braid.engines.embedded.store import EmbeddedStore
-from braid.errors import DatasetError, ModelMissing, NewerSchema, StoreFull
+from braid.errors import DatasetError, ModelMissing, NewerSchema, StoreFull, TenantBeingDeleted
 from braid.ingestion.bulk import import_steps
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.tenant_deletion import delete_tenant
@@ -459,19 +459,27 @@ def test_of_two_ingests_of_a_name_beside_each_other_nothing_is_left_or_missing(
     assert found(stages, "turbine") == [f"r{row}" for row in range(8)]
 
 
+@pytest.mark.parametrize("in_a_write", [True, False])
 def test_an_ingest_whose_tenant_was_deleted_meanwhile_says_so_and_is_finished_by_the_next(
-    stages: DemoStages, tmp_path: Path
+    stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_a_write: bool
 ) -> None:
     folder = write(tmp_path / "data")
     (folder / "relationships.jsonl").unlink()
-    deleted: list[object] = []
+    meanwhile = iter([lambda: delete_tenant(TENANT, stages)])
+    prune = ingesting._prune
 
-    def delete(done: int, _of: int) -> None:
-        if done and not deleted:
-            deleted.append(delete_tenant(TENANT, stages))
+    def delete(*_: object) -> None:
+        for act in meanwhile:
+            act()
 
-    with pytest.raises(DatasetError, match="its tenant was deleted"):
-        ingest(read_dataset(folder, TENANT), stages, on_progress=delete)
+    def delete_after_the_writes(*given: Any) -> int:
+        delete()
+        return prune(*given)
+
+    monkeypatch.setattr(ingesting, "_prune", delete_after_the_writes)
+    error = TenantBeingDeleted if in_a_write else DatasetError
+    with pytest.raises(error, match=r"tenant .*was deleted"):
+        ingest(read_dataset(folder, TENANT), stages, on_progress=delete if in_a_write else None)
     assert not ingest(read_dataset(folder, TENANT), stages).unchanged
     assert len(found(stages, "turbine")) == ROWS
 

@@ -134,7 +134,7 @@ def test_an_entity_has_all_that_its_lines_give_and_its_texts_whatever_their_orde
     page = store.graph.scan(ACME)
     assert {(one.id, one.name, one.aliases, one.entity_type, one.has_record) for one in page.vertices} == {
         ("ada", "Ada Lovelace", ("Countess",), "Person", True),
-        ("grace", "Grace Hopper", (), "Document", True),
+        ("grace", "Grace Hopper", (), "Concept", True),
         ("text", None, (), "Document", True),
     }
     assert {(one.source, one.target) for one in page.relationships} == {("ada", "text"), ("grace", "text")}

@@ -49,12 +49,17 @@ def test_only_what_is_worth_trying_again_is_called_transient() -> None:
     assert {name for name in defined() if name.startswith("Transient")} == {TransientStoreError.__name__}
 
 
+def test_the_error_of_one_field_names_it_and_is_of_its_class() -> None:
+    error = DimensionMismatch.of("embedding", "has nine values")
+    assert (type(error), str(error), error.field) == (DimensionMismatch, "embedding: has nine values", "embedding")
+
+
 def test_every_error_is_raised_somewhere() -> None:
     library = Path(errors.__file__).parent
     sources = [file for folder in (library, ROOT / "braid_cli", ROOT / "functions") for file in folder.rglob("*.py")]
     text = "\n".join(file.read_text(encoding="utf-8") for file in sources if file != Path(errors.__file__))
     matched = re.compile(r"^\s*case .*$", re.MULTILINE)
-    made = set(re.findall(r"\b(\w+)(?:\(|\.from_validation\()", matched.sub("", text)))
+    made = set(re.findall(r"\b(\w+)(?:\.of|\.from_validation)?\(", matched.sub("", text)))
     assert set(defined()) - made == {BraidError.__name__}
 
 

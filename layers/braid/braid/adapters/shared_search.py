@@ -32,6 +32,7 @@ def search(braid: Braid, question: str, *, top_k: int, filters: Filters | Mappin
 def metadata_of(result: Result, results: Results) -> dict[str, Any]:
     """Return a record's own metadata, its title as ``source``, and the keys of :data:`ABOUT`.
 
+    A ``source`` of the record's own, which the frameworks' loaders write, takes precedence over its title.
     All values are JSON values, which the frameworks can serialise.
     """
     return {

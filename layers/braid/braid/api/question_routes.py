@@ -10,13 +10,12 @@ from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 from braid.api import answer_traces
 from braid.api.problems import not_found
 from braid.api.schemas import Entity, EntityId, GraphRequest, Related, SemanticQuestion, Trace
-from braid.errors import InvalidRequest
 from braid.models import Answer, Direction, Label, Query, Question, RecordId
 from braid.models.enums_and_scalars import AskedTime, NameOrId  # noqa: TC001 - Powertools reads annotations
 from braid.ports.graph_query import GraphResult  # noqa: TC001 - Powertools reads annotations
 from braid.retrieval.context.message_selection import Context, ContextQuestion, ContextRequest
 from braid.retrieval.stages.results_and_citations import cite
-from braid.retrieval.tenant_search import TenantQuestions, did_you_mean
+from braid.retrieval.tenant_search import TenantQuestions, UnknownEntity, did_you_mean
 
 if TYPE_CHECKING:
     from braid.api.router import Api
@@ -112,11 +111,8 @@ def _add_entities(api: Api) -> None:
                 fan_out=library.settings.fan_out,
                 trusted_only=trusted_only,
             )
-        except InvalidRequest as error:
-            if error.field != "entity":
-                raise
-            similar = TenantQuestions(library, api.tenant_id).similar_names(entity_id, trusted_only=trusted_only)
-            raise not_found(f"no entity of this id or name{did_you_mean(similar)}") from error
+        except UnknownEntity as error:
+            raise not_found(f"no entity of this id or name{did_you_mean(error.similar)}") from error
         return Related(hits=found.hits, truncated=found.truncated)
 
     @api.get("/entities/<entity_id>", operation_id="getEntity", summary="Read an entity or record", tags=ASK)

@@ -293,7 +293,7 @@ def _cursor_of(api: Api, after: str | None, of: str) -> str | None:
     except InvalidToken:
         content = {}
     if content.get("tenant_id") != api.tenant_id:
-        raise InvalidRequest("after: not what a page gave as its next, or too old", field="after")
+        raise InvalidRequest.of("after", "not what a page gave as its next, or too old")
     return content["after"]
 
 
@@ -383,7 +383,7 @@ def _posted_key(name: str) -> str:
         parts = (POSTED_PART + part for part in check_object_key(name).split("/"))
         return check_object_key("/".join((f"{POSTED}{time.time_ns():020d}-{secrets.token_hex(4)}", *parts)))
     except InvalidRequest as error:
-        raise InvalidRequest(f"name: {str(error).removeprefix('key: ')}", field="name") from None
+        raise InvalidRequest.of("name", str(error).removeprefix("key: ")) from None
 
 
 def _reasons(api: Api, found: Import) -> list[str]:

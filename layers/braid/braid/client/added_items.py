@@ -89,9 +89,7 @@ def items_of(content: object, place: str) -> Iterator[Item | Documents]:
         case str() | Mapping() | BaseModel():
             yield _item(content, place)
         case bytes() | bytearray():
-            raise InvalidRequest(
-                f"{place}: bytes cannot be added; decode them, or give the path of a file", field=place
-            )
+            raise InvalidRequest.of(place, "bytes cannot be added; decode them, or give the path of a file")
         case Iterable() if not _text_of(content):
             for number, one in enumerate(content):
                 yield from items_of(one, f"{place}[{number}]")
@@ -119,10 +117,10 @@ def _item(content: Any, place: str) -> Item:  # noqa: ANN401 - any argument
             return _of_mapping(content.model_dump(exclude_none=True), place)
         case _ if is_dataclass(content) and not isinstance(content, type):
             return _of_mapping({name: value for name, value in asdict(content).items() if value is not None}, place)
-    raise InvalidRequest(
-        f"{place}: {type(content).__name__} cannot be added; texts, dicts, dataclasses, records, documents with a text "
+    raise InvalidRequest.of(
+        place,
+        f"{type(content).__name__} cannot be added; texts, dicts, dataclasses, records, documents with a text "
         "and metadata, paths, and iterables of these can",
-        field=place,
     )
 
 
@@ -191,7 +189,7 @@ def _is_path(text: str) -> bool:
 
 def _of_path(path: Path, place: str) -> Iterator[Item | Documents]:
     if not path.exists():
-        raise InvalidRequest(f"{place}: {path} does not exist", field=place)
+        raise InvalidRequest.of(place, f"{path} does not exist")
     if path.suffix == ".jsonl" and path.is_file():
         with path.open("rb") as lines:
             yield from _lines(path, lines, DATASET.get(path.name))
@@ -220,7 +218,7 @@ def _lines(path: Path, lines: BinaryIO, kind: str | None) -> Iterator[Item]:
         try:
             row = read_json(line.decode("utf-8-sig"))
         except (UnicodeDecodeError, ValueError, NotJson) as error:
-            raise InvalidRequest(f"{where}: not JSON: {error}", field=where) from error
+            raise InvalidRequest.of(where, f"not JSON: {error}") from error
         if not isinstance(row, dict):
-            raise InvalidRequest(f"{where}: expected an object, found {type(row).__name__}", field=where)
+            raise InvalidRequest.of(where, f"expected an object, found {type(row).__name__}")
         yield Item(where, row, kind)

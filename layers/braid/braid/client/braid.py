@@ -155,9 +155,9 @@ class Braid:
         from braid.client.deployed import Deployed
 
         if not url.startswith(("http://", "https://")):
-            raise InvalidRequest("url: must begin with https:// or http://", field="url")
+            raise InvalidRequest.of("url", "must begin with https:// or http://")
         if not token:
-            raise InvalidRequest("token: must not be empty", field="token")
+            raise InvalidRequest.of("token", "must not be empty")
         return cls._of(Deployed(url, token, **options), tenant)
 
     @classmethod
@@ -241,7 +241,7 @@ class Braid:
         try:
             ends = MissingEnds(missing)
         except ValueError as error:
-            raise InvalidRequest(f"missing: must be {' or '.join(MissingEnds)}", field="missing") from error
+            raise InvalidRequest.of("missing", f"must be {' or '.join(MissingEnds)}") from error
         added = Added()
         limits = {"items": self._backend.items_at_once, "size": self._backend.bytes_at_once}
         for batch in batches(content, self._tenant or DEFAULT_TENANT, **limits):
@@ -259,13 +259,13 @@ class Braid:
             added = self._backend.add_documents(self._tenant, path)
         except OSError as error:
             read = error.filename or path
-            raise InvalidRequest(f"{place}: {read} cannot be read: {error.strerror}", field=place) from error
+            raise InvalidRequest.of(place, f"{read} cannot be read: {error.strerror}") from error
         except InvalidRequest as error:
             raise InvalidRequest(f"{place}: {error}", field=error.field or place) from error
         if added.skipped and path.is_file():
-            raise InvalidRequest(f"{place}: {path} {added.skipped[0].reason}", field=place)
+            raise InvalidRequest.of(place, f"{path} {added.skipped[0].reason}")
         if added == type(added)():
-            raise InvalidRequest(f"{place}: {path} holds no files that could be read", field=place)
+            raise InvalidRequest.of(place, f"{path} holds no files that could be read")
         return added
 
     def update(self, /, id: str, **fields: Any) -> WriteSummary:  # noqa: A002, ANN401 - a record's id and fields
@@ -281,7 +281,7 @@ class Braid:
 
         def change(stored: RecordSummary | None) -> WriteRequest:
             if stored is None:
-                raise InvalidRequest(f"id: no record is called {id!r}", field="id")
+                raise InvalidRequest.of("id", f"no record is called {id!r}")
             return self._changed(stored, fields)
 
         try:
@@ -296,13 +296,13 @@ class Braid:
         from braid.settings import DEFAULT_TENANT
 
         if stored.shortened:
-            raise InvalidRequest(f"id: {stored.id!r} is too long to be read whole; add it anew", field="id")
+            raise InvalidRequest.of("id", f"{stored.id!r} is too long to be read whole; add it anew")
         fields = dict(fields)
         if "text" in fields:
             fields["content"] = fields.pop("text")
         if "metadata" in fields:
             if not isinstance(fields["metadata"], Mapping):
-                raise InvalidRequest("metadata: must be a mapping of fields to values", field="metadata")
+                raise InvalidRequest.of("metadata", "must be a mapping of fields to values")
             fields["metadata"] = {**stored.metadata, **fields["metadata"]}
         if "title" in fields:
             fields["source"] = {**stored.source.model_dump(exclude_none=True), "title": fields.pop("title")}
@@ -318,7 +318,7 @@ class Braid:
         try:
             given = iter([ids] if isinstance(ids, str) else ids)
         except TypeError as error:
-            raise InvalidRequest("ids: must be an id, or an iterable of ids", field="ids") from error
+            raise InvalidRequest.of("ids", "must be an id, or an iterable of ids") from error
         removed = 0
         while page := list(islice(given, _IDS_AT_ONCE)):
             with as_invalid_request({str(at): "ids" for at in range(len(page))}):
@@ -466,7 +466,7 @@ def _messages(given: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
         with suppress(TypeError, ValueError):
             return tuple(dict(one) for one in given)
     example = '{"role": "user", "content": "…"}'
-    raise InvalidRequest(f"messages: must be a list of chat messages such as {example}", field="messages")
+    raise InvalidRequest.of("messages", f"must be a list of chat messages such as {example}")
 
 
 def _tenant(name: str | None) -> str | None:

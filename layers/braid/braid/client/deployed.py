@@ -32,7 +32,7 @@ from braid.models import Answer, Frozen, NewRecord, NewRelationship, NewVertex
 from braid.ports.graph_query import GraphResult
 from braid.ports.ingestion import MissingEnds
 from braid.retrieval.context.message_selection import Context
-from braid.retrieval.tenant_search import nothing_called
+from braid.retrieval.tenant_search import UnknownEntity
 from braid.telemetry import names
 from braid.telemetry.recording import operation, trace_headers
 
@@ -117,7 +117,7 @@ class Deployed:
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 _, _, similar = ((error.problem and error.problem.detail) or "").rpartition("did you mean ")
-                raise nothing_called(entity, [similar.rstrip("?")] if similar.endswith("?") else ()) from error
+                raise UnknownEntity(entity, [similar.rstrip("?")] if similar.endswith("?") else ()) from error
             raise
 
     def graph_query(self, tenant: str | None, question: Mapping[str, Any]) -> GraphResult:

@@ -222,8 +222,8 @@ class _Import:
     def write(self, kind: PartKind, items: Sequence[Item]) -> None:
         """Write a page's items, in one transaction; records are embedded first where the archive lacks vectors.
 
-        Raises TenantBeingDeleted if the tenant is being deleted, or where stores do not commit together was deleted
-        since the import began; the page is not kept then.
+        Raises TenantBeingDeleted if the tenant is being deleted, or was deleted since the import began; the page is not
+        kept then.
         """
         records = self._new([item for item in items if isinstance(item, Record)])
         vertices = [item for item in items if isinstance(item, Vertex)]

@@ -43,7 +43,7 @@ def read_missing(body: Mapping[str, Any]) -> MissingEnds:
     try:
         return MissingEnds(body.get("missing", MissingEnds.REFUSE))
     except ValueError:
-        raise InvalidRequest("missing: must be refuse or stub", field="missing") from None
+        raise InvalidRequest.of("missing", "must be refuse or stub") from None
 
 
 def _read_body(body: Mapping[str, Any], tenant_id: str) -> tuple[Items, dict[str, Any]]:
@@ -53,22 +53,22 @@ def _read_body(body: Mapping[str, Any], tenant_id: str) -> tuple[Items, dict[str
         raise InvalidRequest(f"{unknown[0]}: unknown field", field=unknown[0])
     options = {"missing": read_missing(body), "partial": body.get("partial", False)}
     if not isinstance(options["partial"], bool):
-        raise InvalidRequest("partial: must be true or false", field="partial")
+        raise InvalidRequest.of("partial", "must be true or false")
     items = Items(tenant_id)
     count = 0
     for kind, name in KINDS.items():
         rows = body.get(name) or []
         if not isinstance(rows, list):
-            raise InvalidRequest(f"{name}: must be a list", field=name)
+            raise InvalidRequest.of(name, "must be a list")
         count += len(rows)
         if count > MAX_INLINE:
-            raise InvalidRequest(
-                f"{name}: more than {MAX_INLINE} items; write a file of lines to the object store instead", field=name
+            raise InvalidRequest.of(
+                name, f"more than {MAX_INLINE} items; write a file of lines to the object store instead"
             )
         for position, row in enumerate(rows):
             items.add(f"{name}[{position}]", row, kind)
     if not count:
-        raise InvalidRequest("records: there is nothing to write", field="records")
+        raise InvalidRequest.of("records", "there is nothing to write")
     return items, options
 
 
@@ -92,10 +92,10 @@ def write_message(text: str, store: WriteStore) -> WriteReport:
     try:
         body = read_json(text)
     except json.JSONDecodeError:
-        raise InvalidRequest("body: not JSON", field="body") from None
+        raise InvalidRequest.of("body", "not JSON") from None
     except NotJson as error:
-        raise InvalidRequest(f"body: {error}", field="body") from None
+        raise InvalidRequest.of("body", str(error)) from None
     if not isinstance(body, dict) or not isinstance(body.get("tenant_id"), str):
-        raise InvalidRequest("tenant_id: missing", field="tenant_id")
+        raise InvalidRequest.of("tenant_id", "missing")
     tenant_id = check_tenant(body.pop("tenant_id"))
     return require_written(write_body(body, tenant_id, store))

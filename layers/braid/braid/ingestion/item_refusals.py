@@ -99,9 +99,7 @@ def refuse_other_tenants(request: WriteRequest) -> None:
     """Raise InvalidRequest if an item is not of the request's tenant."""
     tenants = {item.tenant_id for items in (request.records, request.vertices, request.relationships) for item in items}
     for other in sorted(tenants - {request.tenant_id}):
-        raise InvalidRequest(
-            f"tenant_id: an item is tenant {other!r}'s and the request {request.tenant_id!r}'s", field="tenant_id"
-        )
+        raise InvalidRequest.of("tenant_id", f"an item is tenant {other!r}'s and the request {request.tenant_id!r}'s")
 
 
 def what_is_wrong(item: Record | Vertex) -> Refusal | None:

@@ -15,7 +15,7 @@ from braid.ports.batches import batches
 from braid.understanding.encoder_windows import embed, has_all_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from concurrent.futures import Future
     from typing import Self
 
@@ -81,25 +81,37 @@ class RecordVectors:
         return seconds
 
     def records(
-        self, given: Sequence[Record], batch: int, on_progress: Callable[[int, int], None] | None = None
+        self,
+        given: Sequence[Record],
+        batch: int,
+        on_progress: Callable[[int, int], None] | None = None,
+        *,
+        again: Collection[str] = (),
     ) -> list[Record]:
         """Return the records that are new, have changed or lack a vector, with their hashes and vectors.
+
+        Those with the ids ``again`` are returned in any case.
 
         Raises ModelError and StoreError as the encoders and the index, also for vectors computed ahead.
         """
         if self._ahead is not None:
             self._ahead.result()
             self._ahead, self._go_on = None, _nothing
-        return self._records(given, batch, on_progress)
+        return self._records(given, batch, on_progress, again=again)
 
     def _records(
-        self, given: Sequence[Record], batch: int, on_progress: Callable[[int, int], None] | None = None
+        self,
+        given: Sequence[Record],
+        batch: int,
+        on_progress: Callable[[int, int], None] | None = None,
+        *,
+        again: Collection[str] = (),
     ) -> list[Record]:
         if not given:
             return []
         models = self._store.models()
         stored = self._store.index.written(given[0].tenant_id, [record.id for record in given])
-        changed = _changed(given, stored, frozenset(model.id for model in models))
+        changed = _changed(given, stored, frozenset(model.id for model in models), again)
         # All encoders are opened before the first write, so that a missing model is found early.
         encoders = [self._store.encoder_for(model, threads=self._threads) for model in models] if changed else []
         # Similar lengths together: padding is the cost of a batch.
@@ -203,12 +215,14 @@ def _is_embedded(prepared: _Prepared, encoder: Encoder) -> bool:
     return kept is not None and (supplied or has_all_parts(prepared.record, kept, encoder))
 
 
-def _changed(records: Sequence[Record], stored: Mapping[str, WrittenRecord], models: frozenset[str]) -> list[Record]:
-    """Return the records that are new, have changed or lack a vector, each with its hash."""
+def _changed(
+    records: Sequence[Record], stored: Mapping[str, WrittenRecord], models: frozenset[str], again: Collection[str]
+) -> list[Record]:
+    """Return the records that are new, have changed, lack a vector or have an id in ``again``, each with its hash."""
     changed: list[Record] = []
     for record in records:
         given = content_hash(record)
         known = stored.get(record.id)
-        if known is None or known.content_hash != given or not models <= known.model_ids:
+        if known is None or known.content_hash != given or not models <= known.model_ids or record.id in again:
             changed.append(record.altered(content_hash=given))
     return changed

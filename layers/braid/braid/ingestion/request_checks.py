@@ -22,11 +22,11 @@ from braid.ingestion.item_refusals import (
     refuse_wrong,
     replacing_too_soon,
 )
-from braid.ingestion.supersession.ending_validity import Supersession, ended, find_supersession
+from braid.ingestion.supersession.ending_validity import Supersession, begun, ended, find_supersession
 from braid.ingestion.supersession.superseded_edges import as_trusted_as_written, edge_to_store, stored_edge_stays
 from braid.ingestion.supersession.superseded_records import RefusedRecord, stored_records, unwritten_evidence
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
-from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
+from braid.models.records import DEFAULT_ENTITY_TYPE, DOCUMENT_TYPE, FOUND_PREFIX
 from braid.ports.ingestion import ItemError, MissingEnds
 from braid.ports.knowledge_graph import GraphTypes
 
@@ -69,6 +69,9 @@ class Accepted:
     without_old_names: list[Vertex] = field(default_factory=list)
     """Stored vertices of records without the names that only the stored versions of these records gave."""
     supersession: Supersession = field(default_factory=Supersession)
+    to_widen: set[str] = field(default_factory=set)
+    """Ids of ``records`` that are stored with a later beginning or an earlier end of validity than they have now, as
+    what they superseded, or what superseded them, was deleted."""
     void_links: list[Relationship] = field(default_factory=list)
     """Stored ``SUPERSEDES`` edges to delete: untrusted ones whose target is now trusted."""
     errors: list[ItemError] = field(default_factory=list)
@@ -84,7 +87,7 @@ def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
     return Vertex(
         id=record.id,
         tenant_id=record.tenant_id,
-        entity_type=record.entity_type or DOCUMENT_TYPE,
+        entity_type=record.entity_type or (DEFAULT_ENTITY_TYPE if record.kind is Kind.ENTITY else DOCUMENT_TYPE),
         name=record.name or record.source.title or (stored.name if stored else None),
         aliases=record.aliases or (stored.aliases if stored else ()),
         has_record=True,
@@ -221,7 +224,13 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
                 name: record.altered(supersedes=()) if record.supersedes else record for name, record in records.items()
             }
         found = find_supersession(
-            records, given.edges, given.in_graph, store, given.request.tenant_id, refused=refused_ids
+            records,
+            given.edges,
+            given.in_graph,
+            store,
+            given.request.tenant_id,
+            refused=refused_ids,
+            may_be_deleted=not given.request.supersede_only,
         )
         for refused in found.refused:
             if isinstance(refused, RefusedRecord):
@@ -267,6 +276,12 @@ def _resolve_endpoints(given: Given, store: WriteStore, accepted: Accepted) -> N
         for vertex in meant
         if given.request.rewrite or (stored := in_graph.get(vertex.id)) is None or vertex != stored
     ]
+    accepted.to_widen = {
+        vertex.id
+        for vertex in accepted.vertices
+        if vertex.id in given.records and (stored := in_graph.get(vertex.id)) is not None
+        if ended(begun(vertex, stored.valid_at), stored.invalid_at) != vertex
+    }
     renamed = [one for one in accepted.vertices if given.request.rewrite or not _same_names(one, in_graph.get(one.id))]
     accepted.name_keys = store.graph.name_keys(renamed)
     accepted.given_vertices = sum(vertex.id not in given.for_mentions for vertex in accepted.vertices)

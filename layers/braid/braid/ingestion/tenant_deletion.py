@@ -103,8 +103,7 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
     store
         All stores. A store that the settings do not name is listed in the report, under ``left``.
     """
-    at_once = store.write_generation(tenant_id) is not None
-    with marked_as_deleted(tenant_id, store.cache, ends_at_once=at_once) as mark:
+    with marked_as_deleted(tenant_id, store.cache) as mark:
         return _delete(tenant_id, store, mark)
 
 

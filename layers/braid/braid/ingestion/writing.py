@@ -207,7 +207,9 @@ def _prepare(
             if not prepared.is_overtaken(store):
                 return prepared
         else:
-            records = vectors.records(accepted.records, batch, None if is_second_time else on_progress)
+            records = vectors.records(
+                accepted.records, batch, None if is_second_time else on_progress, again=accepted.to_widen
+            )
             # No transaction will detect that another write ended, named or removed something meanwhile.
             is_outdated = version.generation is None and store.cache.generation(tenant_id) != generation
             if is_second_time or not (is_outdated and records):

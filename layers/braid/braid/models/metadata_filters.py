@@ -319,4 +319,4 @@ def _as_kind(value: str | float, kind: ValueKind) -> str | float | None:
 
 
 def _wrong(condition: FieldCondition, why: str) -> InvalidRequest:
-    return InvalidRequest(f"filters.metadata: field {condition.field!r}: {why}", field="filters.metadata")
+    return InvalidRequest.of("filters.metadata", f"field {condition.field!r}: {why}")

@@ -288,4 +288,4 @@ def check_reranker(asked: RerankerKind | None, enabled: Collection[RerankerKind]
     """Refuse a hosted reranker that is not enabled. Raises InvalidRequest, which names the allowed ones."""
     if asked and asked.is_hosted and asked not in enabled:
         may = ", ".join(kind for kind in RerankerKind if not kind.is_hosted or kind in enabled)
-        raise InvalidRequest(f"reranker: {asked.value} is not enabled here; use one of {may}", field="reranker")
+        raise InvalidRequest.of("reranker", f"{asked.value} is not enabled here; use one of {may}")

@@ -38,9 +38,9 @@ SUPERSEDES: Final = "SUPERSEDES"
 FOUND_PREFIX: Final = "found:"
 """Id prefix of the vertices of found names; no given id has it."""
 DOCUMENT_TYPE: Final = "Document"
-"""Entity type of the vertex of a record without one."""
+"""Entity type of the vertex of a record without one, unless that is an entity's."""
 DEFAULT_ENTITY_TYPE: Final = "Concept"
-"""Entity type of a vertex that is given without one."""
+"""Entity type of a vertex that is given without one, and of the vertex of an entity's record without one."""
 MAX_WHOLE: Final = 2**63 - 1
 """Largest absolute value of an integer, so that it fits 64 bits in every store and in every reader of an answer."""
 EdgeId: TypeAlias = tuple[str, str, str, str]

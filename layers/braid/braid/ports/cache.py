@@ -106,14 +106,14 @@ class Cache(Protocol):
 def check_value_key(key: str) -> str:
     """Check a value's key and return it. Raises InvalidRequest if it is empty, too long, not text, or a counter's."""
     if check_key(key).startswith(COUNTER):
-        raise InvalidRequest(f"key: begins with {COUNTER}, as those of counters do", field="key")
+        raise InvalidRequest.of("key", f"begins with {COUNTER}, as those of counters do")
     return key
 
 
 def check_ttl(ttl_s: int) -> int:
     """Check a time to live in seconds and return it. Raises InvalidRequest if it is below 1."""
     if ttl_s < 1:
-        raise InvalidRequest(f"ttl_s: {ttl_s} is below 1", field="ttl_s")
+        raise InvalidRequest.of("ttl_s", f"{ttl_s} is below 1")
     return ttl_s
 
 
@@ -123,7 +123,7 @@ def counter_key(key: str, window_s: int, now: float, ago: int = 0) -> str:
     Raises InvalidRequest if ``window_s`` is below 1.
     """
     if window_s < 1:
-        raise InvalidRequest(f"window_s: {window_s} is below 1", field="window_s")
+        raise InvalidRequest.of("window_s", f"{window_s} is below 1")
     return check_key(f"{COUNTER}{window_s:d}/{now // window_s - ago:.0f}/{check_key(key)}")
 
 

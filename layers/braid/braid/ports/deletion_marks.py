@@ -5,13 +5,12 @@ A mark is a value in the cache, apart from the tenant's own values, which a dele
 
 =======  =====================================================================================================
 running  A deletion runs, or was interrupted a short time ago: writes are refused. The deletion renews the mark.
-ended    A deletion has ended: new writes are accepted; a write that began before sees the mark and is undone.
+ended    A deletion has ended: new writes are accepted; a write that began before sees the mark, and is refused or
+         undone.
 =======  =====================================================================================================
 
-Marked by :mod:`braid.ingestion.tenant_deletion`, checked and undone by :mod:`braid.ingestion.writing`.
-
-Only deployed stores have marks of the second kind. Embedded stores read the mark in the transaction of the write, so
-no write can be under way when a deletion ends, and the mark is removed then.
+Marked by :mod:`braid.ingestion.tenant_deletion`, checked and undone by :mod:`braid.ingestion.writing` and
+:mod:`braid.ingestion.archive_import`. Embedded stores read the mark in the transaction of the write, which refuses it.
 """
 
 from __future__ import annotations
@@ -66,7 +65,9 @@ def are_kept_with(tenant_id: str) -> bool:
 
 def undone(tenant_id: str) -> TenantBeingDeleted:
     """Return the error to raise for a write that a deletion of the tenant has undone."""
-    return TenantBeingDeleted(f"{_message(tenant_id)}; nothing of this write was kept")
+    return TenantBeingDeleted(
+        f"tenant {tenant_id} was deleted, or is being deleted, since this write began; nothing of this write was kept"
+    )
 
 
 class DeletionMark:
@@ -86,29 +87,23 @@ class DeletionMark:
         """Keep the mark after :meth:`end`: writes are refused until it expires or the deletion is repeated."""
         self._stays = True
 
-    def end(self, *, at_once: bool) -> None:
+    def end(self) -> None:
         """Allow writes to the tenant again, unless the mark stays or another deletion of the tenant has begun."""
         if not self._stays:
-            ended = None if at_once else _ENDED + self._own
-            self._cache.exchange(_OWNER, self._key, _RUNNING + self._own, ended, HELD_S)
+            self._cache.exchange(_OWNER, self._key, _RUNNING + self._own, _ENDED + self._own, HELD_S)
 
 
 @contextmanager
-def marked_as_deleted(tenant_id: str, cache: ResilientCache, *, ends_at_once: bool) -> Iterator[DeletionMark]:
+def marked_as_deleted(tenant_id: str, cache: ResilientCache) -> Iterator[DeletionMark]:
     """Mark a tenant while the block runs.
 
     A block that fails leaves the mark, so that writes to the rest of the tenant are refused until the deletion is
     repeated or the mark expires. Raises StoreError if the mark cannot be set.
-
-    Parameters
-    ----------
-    ends_at_once
-        Whether the mark is removed at the end, as no write can be under way then: where a write is one transaction.
     """
     mark = DeletionMark(tenant_id, cache)
     mark.renew()
     yield mark
-    mark.end(at_once=ends_at_once)
+    mark.end()
 
 
 def _key(tenant_id: str) -> str:

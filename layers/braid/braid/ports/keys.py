@@ -33,7 +33,7 @@ def check_tenant(tenant_id: str) -> str:
 def check_key(key: str) -> str:
     """Check a cache key and return it. Raises InvalidRequest if it is empty, too long or not text."""
     if not key:
-        raise InvalidRequest("key: is empty", field="key")
+        raise InvalidRequest.of("key", "is empty")
     return check_prefix(key, field="key")
 
 
@@ -42,9 +42,9 @@ def check_prefix(prefix: str, *, field: str = "prefix") -> str:
     try:
         size = len(prefix.encode())
     except UnicodeEncodeError:
-        raise InvalidRequest(f"{field}: holds a lone surrogate, which is not a character", field=field) from None
+        raise InvalidRequest.of(field, "holds a lone surrogate, which is not a character") from None
     if size > MAX_KEY_BYTES:
-        raise InvalidRequest(f"{field}: is {size} bytes long, at most {MAX_KEY_BYTES} are allowed", field=field)
+        raise InvalidRequest.of(field, f"is {size} bytes long, at most {MAX_KEY_BYTES} are allowed")
     return prefix
 
 
@@ -55,9 +55,9 @@ def check_object_key(key: str) -> str:
     """
     check_key(key)
     if any(unicodedata.category(character) == "Cc" for character in key):
-        raise InvalidRequest("key: holds a control character", field="key")
+        raise InvalidRequest.of("key", "holds a control character")
     if _RELATIVE_PARTS & set(key.split("/")):
-        raise InvalidRequest(f"key: {key!r} has a part that is empty, '.' or '..'", field="key")
+        raise InvalidRequest.of("key", f"{key!r} has a part that is empty, '.' or '..'")
     return key
 
 
@@ -81,18 +81,18 @@ def decode(tenant_id: str, text: str | None) -> str:
     try:
         owner, record_id = json.loads(base64.b64decode(text, altchars=b"-_", validate=True))
     except (binascii.Error, ValueError, TypeError, RecursionError) as error:
-        raise InvalidRequest("after: this is no cursor that a scan returned", field="after") from error
+        raise InvalidRequest.of("after", "this is no cursor that a scan returned") from error
     if not isinstance(record_id, str):
-        raise InvalidRequest("after: this is no cursor that a scan returned", field="after")
+        raise InvalidRequest.of("after", "this is no cursor that a scan returned")
     if owner != tenant_id:
-        raise InvalidRequest("after: this cursor is another tenant's", field="after")
+        raise InvalidRequest.of("after", "this cursor is another tenant's")
     return record_id
 
 
 def check_limit(limit: int) -> int:
     """Check a page's limit and return it. Raises InvalidRequest if it is not between 1 and :data:`MAX_PAGE`."""
     if not 1 <= limit <= MAX_PAGE:
-        raise InvalidRequest(f"limit: {limit} is not between 1 and {MAX_PAGE}", field="limit")
+        raise InvalidRequest.of("limit", f"{limit} is not between 1 and {MAX_PAGE}")
     return limit
 
 
@@ -128,5 +128,5 @@ def decode_scan_cursor(text: str | None) -> tuple[int, str | None]:
         return 0, None
     scan, _, cursor = text.partition(":")
     if not scan.isascii() or not scan.isdigit():
-        raise InvalidRequest("after: this is no cursor that a scan returned", field="after")
+        raise InvalidRequest.of("after", "this is no cursor that a scan returned")
     return int(scan), cursor or None

@@ -84,11 +84,9 @@ class Queue(Protocol):
 def check_receive(max_messages: int, visibility_s: int) -> None:
     """Check the arguments of :meth:`Queue.receive`. Raises InvalidRequest if one is out of bounds."""
     if max_messages < 1:
-        raise InvalidRequest(f"max_messages: {max_messages} is below 1", field="max_messages")
+        raise InvalidRequest.of("max_messages", f"{max_messages} is below 1")
     if not 1 <= visibility_s <= MAX_VISIBILITY_S:
-        raise InvalidRequest(
-            f"visibility_s: {visibility_s} is not between 1 and {MAX_VISIBILITY_S}", field="visibility_s"
-        )
+        raise InvalidRequest.of("visibility_s", f"{visibility_s} is not between 1 and {MAX_VISIBILITY_S}")
 
 
 def encode_messages(messages: Sequence[QueueMessage]) -> list[str]:
@@ -99,9 +97,8 @@ def encode_messages(messages: Sequence[QueueMessage]) -> list[str]:
     encoded = [json.dumps(message.model_dump()) for message in messages]
     for message, text in zip(messages, encoded, strict=True):
         if len(text) > MAX_MESSAGE_BYTES:
-            raise InvalidRequest(
-                f"body: message {message.deduplication_id} takes {len(text)} bytes, at most {MAX_MESSAGE_BYTES}",
-                field="body",
+            raise InvalidRequest.of(
+                "body", f"message {message.deduplication_id} takes {len(text)} bytes, at most {MAX_MESSAGE_BYTES}"
             )
     return encoded
 

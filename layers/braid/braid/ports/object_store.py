@@ -150,7 +150,7 @@ def _read_full(stream: BinaryIO, size: int) -> bytes:
     while missing:
         piece = stream.read(missing)
         if not isinstance(piece, bytes):
-            raise InvalidRequest("content: the stream gives text; open it in binary mode", field="content")
+            raise InvalidRequest.of("content", "the stream gives text; open it in binary mode")
         if not piece:
             break
         pieces.append(piece)

@@ -48,19 +48,17 @@ class MigrationState(Frozen):
         Raises InvalidRequest if there is already a next or previous index.
         """
         if self.next is not None:
-            raise InvalidRequest(
-                f"profile: a move to profile {self.next} is open; finish it or roll it back first", field="profile"
+            raise InvalidRequest.of(
+                "profile", f"a move to profile {self.next} is open; finish it or roll it back first"
             )
         if self.previous is not None:
-            raise InvalidRequest(
-                f"profile: profile {self.previous} is still kept for a roll-back; drop it first", field="profile"
-            )
+            raise InvalidRequest.of("profile", f"profile {self.previous} is still kept for a roll-back; drop it first")
         return MigrationState(active=self.active or active, next=target)
 
     def switched(self) -> MigrationState:
         """Return the state after the switch. Raises InvalidRequest if there is no next index."""
         if self.next is None:
-            raise InvalidRequest("profile: no move is open; begin one first", field="profile")
+            raise InvalidRequest.of("profile", "no move is open; begin one first")
         return MigrationState(active=self.next, previous=self.active)
 
     def rolled_back(self) -> MigrationState:
@@ -70,7 +68,7 @@ class MigrationState(Frozen):
     def require_previous(self) -> str:
         """Return the profile that can be rolled back to. Raises InvalidRequest if there is no previous index."""
         if self.previous is None:
-            raise InvalidRequest("rollback: there is no previous index to go back to", field="rollback")
+            raise InvalidRequest.of("rollback", "there is no previous index to go back to")
         return self.previous
 
 

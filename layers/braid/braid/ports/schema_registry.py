@@ -173,18 +173,17 @@ def check_next(proposed: SchemaVersion, versions: Sequence[SchemaVersion]) -> bo
     for known in versions:
         if known.version == proposed.version:
             if known.altered(created_at=proposed.created_at) != proposed:
-                raise InvalidRequest(
-                    f"version: version {proposed.version} of tenant {proposed.tenant_id}'s schema is registered"
+                raise InvalidRequest.of(
+                    "version",
+                    f"version {proposed.version} of tenant {proposed.tenant_id}'s schema is registered"
                     " with other content; register the change as a new version",
-                    field="version",
                 )
             return False
     allowed = (versions[-1].version + 1,) if versions else FIRST_VERSIONS
     if proposed.version not in allowed:
         wanted = " or ".join(str(version) for version in allowed)
-        raise InvalidRequest(
-            f"version: the next version of tenant {proposed.tenant_id}'s schema is {wanted}, not {proposed.version}",
-            field="version",
+        raise InvalidRequest.of(
+            "version", f"the next version of tenant {proposed.tenant_id}'s schema is {wanted}, not {proposed.version}"
         )
     if len(versions) >= MAX_VERSIONS or sum(map(_size, (*versions, proposed))) > MAX_VERSIONS_BYTES:
         raise InvalidRequest(

@@ -214,15 +214,15 @@ def check_vectors(records: Iterable[Record], spaces: Mapping[str, int]) -> None:
             dimension = spaces.get(embedding.space)
             if dimension is None:
                 known = ", ".join(sorted(spaces))
-                raise InvalidRequest(
-                    f"embeddings: record {record.id} has a vector of the unknown space {embedding.space!r};"
+                raise InvalidRequest.of(
+                    "embeddings",
+                    f"record {record.id} has a vector of the unknown space {embedding.space!r};"
                     f" the configured models have {known}",
-                    field="embeddings",
                 )
             for vector in (embedding.vector, *(part.vector for part in embedding.further)):
                 if len(vector) != _FLOAT_BYTES * dimension:
-                    raise DimensionMismatch(
-                        f"embeddings: space {embedding.space} holds vectors of {dimension} values, record {record.id}"
+                    raise DimensionMismatch.of(
+                        "embeddings",
+                        f"space {embedding.space} holds vectors of {dimension} values, record {record.id}"
                         f" has one of {len(vector) // _FLOAT_BYTES}; embed with the model of that space",
-                        field="embeddings",
                     )

@@ -164,7 +164,7 @@ def require_job(jobs: JobStore, name: str, run: int | None = None) -> Reembeddin
     """
     job = read(jobs, name)
     if job is None:
-        raise InvalidRequest(f"job: there is no job {name!r}", field="job")
+        raise InvalidRequest.of("job", f"there is no job {name!r}")
     if run is not None and job.run != run:
         raise TakenOver(f"job {name}: run {job.run} has taken it over")
     return job

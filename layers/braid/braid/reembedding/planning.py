@@ -50,11 +50,11 @@ def plan(
     """
     if move_tenant is not None:
         if tenant is None or profile is not None:
-            raise InvalidRequest("tenant: name the tenant to move, and no profile", field="tenant")
+            raise InvalidRequest.of("tenant", "name the tenant to move, and no profile")
         profile = services.active_profile()
         services = services.moving(tenant, back=move_tenant is Place.SHARED)
     elif profile and tenant:
-        raise InvalidRequest("tenant: a move to another profile moves all tenants", field="tenant")
+        raise InvalidRequest.of("tenant", "a move to another profile moves all tenants")
     name = move_job(tenant) if profile else refresh_job(tenant)
     job = jobs.read(services.jobs, name)
     now = services.now()
@@ -106,7 +106,7 @@ def _begin_move(services: Services, profile: str, tenant: str | None) -> None:
         )
     active = services.active_profile()
     if profile == active:
-        raise InvalidRequest(f"profile: {profile} is the active profile already", field="profile")
+        raise InvalidRequest.of("profile", f"{profile} is the active profile already")
     models = [*models_of(services.profiles, active), *models_of(services.profiles, profile)]
     for model in models_of(services.profiles, profile):
         services.encoder_for(model)  # a missing model is found before an index is made for it
@@ -140,7 +140,7 @@ def pause(services: Services, name: str) -> ReembeddingJob:
     """Pause a job until it is resumed by hand; its workers stop after their current page."""
     job = require_job(services.jobs, name)
     if job.status is not Status.RUNNING:
-        raise InvalidRequest(f"job: {name} is {job.status.value}, not running", field="job")
+        raise InvalidRequest.of("job", f"{name} is {job.status.value}, not running")
     return save(services.jobs, job, now=services.now(), status=Status.PAUSED)
 
 

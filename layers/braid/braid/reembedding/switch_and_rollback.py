@@ -169,7 +169,7 @@ def drop_previous(services: Services, tenant: str | None = None) -> MigrationSta
         serving.require_previous()
     job = jobs.read(services.jobs, move_job(tenant))
     if serving.previous is not None and job is not None and job.status is Status.ROLLING_BACK:
-        raise InvalidRequest("rollback: a roll-back is under way; finish it by rolling back again", field="rollback")
+        raise InvalidRequest.of("rollback", "a roll-back is under way; finish it by rolling back again")
     return _drop(services)
 
 

@@ -68,6 +68,14 @@ class RelatedQuestion(Frozen):
     trusted_only: Annotated[bool, Field(strict=True)] = False
 
 
+class UnknownEntity(InvalidRequest):
+    """The graph has no entity of this name or id; the message suggests similar names."""
+
+    def __init__(self, entity: str, similar: Sequence[str] = ()) -> None:
+        super().__init__(f"entity: nothing in the graph is called {entity!r}{did_you_mean(similar)}", field="entity")
+        self.similar = similar
+
+
 class Library(Protocol):
     """Stages and engines behind the interface; :class:`braid.app.Application` is one."""
 
@@ -218,7 +226,7 @@ class TenantQuestions:
         )
         found = graph.expand(request)
         if not links and not found.hits and not self._is_stored(entity, trusted_only=trusted_only):
-            raise nothing_called(entity, self.similar_names(entity, as_of=moment, trusted_only=trusted_only))
+            raise UnknownEntity(entity, self.similar_names(entity, as_of=moment, trusted_only=trusted_only))
         return found
 
     def similar_names(self, entity: str, *, as_of: datetime | None = None, trusted_only: bool = False) -> list[str]:
@@ -288,9 +296,9 @@ def related_request(
         Entities that have the name ``entity``; with none, it is an id.
     """
     if limit > MAX_RELATED:
-        raise InvalidRequest(f"limit: {limit} is more than {MAX_RELATED}", field="limit")
+        raise InvalidRequest.of("limit", f"{limit} is more than {MAX_RELATED}")
     if entity and not (links or can_be_id(entity)):
-        raise nothing_called(entity)
+        raise UnknownEntity(entity)
     seeds = tuple(dict.fromkeys(link.entity_id for link in links)) or (entity,)
     with as_invalid_request(_WALK_ARGUMENTS):
         return ExpandRequest(
@@ -305,12 +313,6 @@ def related_request(
             as_of=as_of,
             trusted_only=trusted_only,
         )
-
-
-def nothing_called(entity: str, similar: Sequence[str] = ()) -> InvalidRequest:
-    """Return the error for an entity that the graph does not have, with suggested names."""
-    message = f"entity: nothing in the graph is called {entity!r}{did_you_mean(similar)}"
-    return InvalidRequest(message, field="entity")
 
 
 def did_you_mean(similar: Sequence[str]) -> str:

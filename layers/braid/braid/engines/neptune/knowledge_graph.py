@@ -317,10 +317,10 @@ class GremlinGraph(GremlinRemovals):
         for edge in edges:
             for endpoint in (edge.source, edge.target):
                 if element_layout.vertex_id(edge.tenant_id, endpoint) in missing:
-                    raise InvalidRequest(
-                        f"relationships: {edge.source} {edge.type} {edge.target}: there is no vertex {endpoint!r}, "
+                    raise InvalidRequest.of(
+                        "relationships",
+                        f"{edge.source} {edge.type} {edge.target}: there is no vertex {endpoint!r}, "
                         "neither stored nor written with it",
-                        field="relationships",
                     )
 
     def _fetch(self, fetch: Callable[..., GraphTraversal], keys: Sequence[str], **how: Any) -> Iterator[Any]:  # noqa: ANN401

@@ -193,8 +193,8 @@ def _missing(wanted: Mapping[str, int], known: Mapping[str, int]) -> dict[str, i
 
 def _require(embedding: Embedding, dimension: int) -> None:
     if embedding.dimension != dimension:
-        raise DimensionMismatch(
-            f"embedding: space {embedding.space} holds vectors of {dimension} values,"
+        raise DimensionMismatch.of(
+            "embedding",
+            f"space {embedding.space} holds vectors of {dimension} values,"
             f" the question has one of {embedding.dimension}",
-            field="embedding",
         )

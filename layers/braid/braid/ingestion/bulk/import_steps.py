@@ -263,14 +263,12 @@ def _parse_event(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEn
         event_object = detail.get("object")
         name = event_object.get("key") if isinstance(event_object, dict) else None
         if not isinstance(name, str) or "/" not in name:
-            raise InvalidRequest(
-                "detail.object.key: must be TENANT/inbox/… or TENANT/documents/…", field="detail.object.key"
-            )
+            raise InvalidRequest.of("detail.object.key", "must be TENANT/inbox/… or TENANT/documents/…")
         tenant_id, _, key = name.partition("/")
         return tenant_id, key, event_object.get("etag") if isinstance(event_object, dict) else None, MissingEnds.REFUSE
     for field in ("tenant_id", "key"):
         if not isinstance(event.get(field), str):
-            raise InvalidRequest(f"{field}: missing", field=field)
+            raise InvalidRequest.of(field, "missing")
     return event["tenant_id"], event["key"], None, read_missing(event)
 
 

@@ -129,6 +129,7 @@ def find_supersession(
     tenant_id: str,
     *,
     refused: Collection[str] = (),
+    may_be_deleted: bool = False,
 ) -> StatedSupersession:
     """Return the supersession that records and edges of one request state.
 
@@ -142,8 +143,11 @@ def find_supersession(
         Holds superseded items that are not in the request.
     refused
         Records of the request that were refused before.
+    may_be_deleted
+        Whether records that are gone may be superseded by records whose stored versions supersede them too: they were
+        deleted since. Not where an earlier request of the same import stored those versions.
     """
-    links = read_links(records, edges, in_graph, store, tenant_id)
+    links = read_links(records, edges, in_graph, store, tenant_id, may_be_deleted=may_be_deleted)
     found = StatedSupersession(
         void_links=[link for name, link in links.void.items() if link.target in records and name not in links.stated]
     )

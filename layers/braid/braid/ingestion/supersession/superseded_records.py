@@ -73,6 +73,8 @@ def read_links(
     in_graph: Collection[str],
     store: WriteStore,
     tenant_id: str,
+    *,
+    may_be_deleted: bool,
 ) -> SupersedingLinks:
     """Return the links of a request and the stored ones around them; parameters as of ``find_supersession``."""
     stated, implied_by = _stated_links(records, edges, tenant_id)
@@ -80,6 +82,8 @@ def read_links(
     looked_up = endpoints | {name for name in in_graph if name in records}
     stored = _stored_links(store, tenant_id, looked_up)
     known = {**stored_records(store, tenant_id, endpoints - set(records)), **records}
+    for gone in _ended_and_deleted(stated, implied_by, known, store, tenant_id) if may_be_deleted else ():
+        del stated[gone], implied_by[gone]
     void = void_links(stored.values(), known, store, tenant_id)
     stored = {identity: link for identity, link in stored.items() if identity not in void or link.target not in records}
     undecided = _add_older_links(stored, stated, looked_up, store, tenant_id)
@@ -105,6 +109,22 @@ def _stated_links(
                 links[link.identity()] = link
             implied_by[link.identity()] = record.id
     return links, implied_by
+
+
+def _ended_and_deleted(
+    stated: Mapping[EdgeId, Relationship],
+    implied_by: Mapping[EdgeId, str],
+    known: Mapping[str, Record],
+    store: WriteStore,
+    tenant_id: str,
+) -> list[EdgeId]:
+    """Return the implied links to records that are gone and that the stored versions of their sources state as well.
+
+    These records were deleted after they were superseded: repeating the write is no error.
+    """
+    gone = [name for name in implied_by if stated[name].target not in known]
+    before = stored_records(store, tenant_id, {implied_by[name] for name in gone}) if gone else {}
+    return [name for name in gone if (old := before.get(implied_by[name])) and stated[name].target in old.supersedes]
 
 
 def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[EdgeId, Relationship]:

@@ -208,7 +208,7 @@ def record_tool_call(
 
 def _write(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | None, **fields: Any) -> Record:  # noqa: ANN401 - pydantic checks them
     if isinstance(fields["content"], str) and not fields["content"].strip():
-        raise InvalidRequest("text: is empty, so that it would never be found", field="text")
+        raise InvalidRequest.of("text", "is empty, so that it would never be found")
     at = timestamp or store.now()
     digest = hashlib.sha256(json.dumps([fields, at.isoformat()], sort_keys=True, default=str).encode()).hexdigest()
     with as_invalid_request({"content": "text", "id": "record_id"}):
@@ -220,7 +220,7 @@ def _write(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | 
         )
     if found := too_much(record):
         field = "text" if found.field == "content" else found.field
-        raise InvalidRequest(f"{field}: {found.message}", field=field)
+        raise InvalidRequest.of(field, found.message)
     record = record.altered(schema_version=store.schemas.current(record.tenant_id))
     if record_id is not None and not record.trusted:
         store.graph.distrust_most_relationships(record.tenant_id, [record.id])
@@ -248,7 +248,7 @@ def _in_place_of_stored(record: Record, index: SearchIndex) -> Record:
     """
     for before in index.get_many(record.tenant_id, [record.id]):
         if before.kind not in EPISODES:
-            raise InvalidRequest(f"record_id: {record.id!r} is no decision and no tool call", field="record_id")
+            raise InvalidRequest.of("record_id", f"{record.id!r} is no decision and no tool call")
         if before.trusted and not record.trusted:
             message = f"trusted: {record.id!r} is stored as trusted; write it as any other record to take that back"
             raise InvalidRequest(message, field="trusted")

@@ -48,10 +48,10 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
     for relationship in relationships:
         for endpoint in (relationship.source, relationship.target):
             if endpoint not in numbers:
-                raise InvalidRequest(
-                    f"relationships: {relationship.source} {relationship.type} {relationship.target}"
+                raise InvalidRequest.of(
+                    "relationships",
+                    f"{relationship.source} {relationship.type} {relationship.target}"
                     f" leads to {endpoint}, which is no vertex; write that vertex first or in the same call",
-                    field="relationships",
                 )
     connection.executemany(
         _WRITE_EDGE,

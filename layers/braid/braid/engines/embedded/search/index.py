@@ -318,10 +318,10 @@ class EmbeddedSearchIndex:
         if expected is None:
             return [], set()
         if embedding.dimension != expected:
-            raise DimensionMismatch(
-                f"embedding: space {embedding.space} holds vectors of {expected} values,"
+            raise DimensionMismatch.of(
+                "embedding",
+                f"space {embedding.space} holds vectors of {expected} values,"
                 f" the question has one of {embedding.dimension}; embed with the model of that space",
-                field="embedding",
             )
         row_reads.check_stored_length(connection, tenant, embedding.space, expected)
         import numpy as np
