@@ -196,11 +196,7 @@ def lookup_keys(question: str) -> dict[str, LookupKey]:
             continue
         if size <= MAX_PART_WORDS:
             keys[PART + phrase] = LookupKey(phrase, 1.0)
-        altered = [*inflections(phrase), *([phrase.replace(" ", "")] if 1 < size <= MAX_JOINED_WORDS else [])]
-        altered += (respelt := respellings(question, phrase))
-        if any(map(str.isdecimal, phrase)):
-            altered += [SHORTENED + form for form in respelt]
-        for form in altered:
+        for form in _altered(question, phrase):
             keys.setdefault(form, LookupKey(phrase, ALTERED_SHARE))
     for phrase in could_be_misspelt(offered):
         for form in misspellings(phrase):
@@ -208,6 +204,14 @@ def lookup_keys(question: str) -> dict[str, LookupKey]:
     for form, key in _transposed_parts(keys).items():
         keys.setdefault(form, key)
     return keys
+
+
+def _altered(question: str, phrase: str) -> list[str]:
+    """Return the keys of a phrase in another number, written together or apart, or with other umlauts."""
+    joined = [phrase.replace(" ", "")] if 1 < phrase.count(" ") + 1 <= MAX_JOINED_WORDS else []
+    respelt = respellings(question, phrase)
+    of_identifiers = [SHORTENED + form for form in respelt] if any(map(str.isdecimal, phrase)) else []
+    return [*inflections(phrase), *joined, *respelt, *of_identifiers]
 
 
 def _transposed_parts(keys: Mapping[str, LookupKey]) -> dict[str, LookupKey]:
