@@ -104,11 +104,11 @@ def _provider(secret_arn: str, timeout_s: float) -> SecretsProvider:
     import boto3
     from aws_lambda_powertools.utilities.parameters import SecretsProvider
 
-    from braid.engines.aws.clients import client_config
+    from braid.engines.aws.clients import client_config, with_whole_answers
 
     config = client_config(timeout_s=timeout_s, attempts=2)
     client = boto3.client("secretsmanager", region_name=secret_arn.split(":")[3], config=config)
-    return SecretsProvider(boto3_client=client)
+    return SecretsProvider(boto3_client=with_whole_answers(client))
 
 
 def _is_key(text: str) -> bool:
