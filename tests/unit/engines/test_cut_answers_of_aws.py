@@ -9,11 +9,13 @@ import pytest
 from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.engines.aws.dynamodb_schemas_jobs_members import DynamoJobStore, DynamoMembers, DynamoSchemaRegistry
 from braid.engines.aws.s3 import S3ObjectStore
+from braid.engines.aws.secret_keys import signing_key
 from braid.engines.aws.sqs import SqsQueue
 from braid.engines.aws.step_functions import IngestWorkflow, RetrieveWorkflow
 from braid.errors import ObjectMissing, TransientStoreError
 from braid.models import Query
 from braid.settings import Settings
+from pydantic import SecretStr
 
 from tests.loopback import listening
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 WHOLE = b'{"Item": {"role": {"S": "writer"}, "body": {"S": "'
 ARN = "arn:aws:states:eu-west-1:123456789012:stateMachine:one"
+SECRET = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:one-AbCdEf"  # noqa: S105 - its name
 
 
 class Cut(BaseHTTPRequestHandler):
@@ -81,10 +84,11 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
         lambda settings: list(S3ObjectStore.connect(settings).list("acme")),
         lambda settings: IngestWorkflow.connect(settings).find("acme", "one"),
         lambda settings: RetrieveWorkflow.connect(settings).answer(Query(tenant_id="acme", text="who")),
+        lambda _: signing_key(SecretStr(""), SECRET, names=("KEY", "SECRET"), timeout_s=1)(),
     ],
     ids=[
         "membership", "deletion mark", "write generation", "count", "job", "schema", "messages", "objects", "import",
-        "question",
+        "question", "signing key",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("status", [200, 400])
