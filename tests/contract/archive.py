@@ -360,6 +360,26 @@ class DamagedArchiveContract:
         assert not store.graph.scan(GLOBEX, limit=1).vertices
         assert store.schemas.current(GLOBEX) == 1
 
+    @pytest.mark.parametrize(
+        ("versions", "said"),
+        [
+            ([2, 4], "the next version of tenant globex's schema is 3, not 4"),
+            ([2, 3, 3], "version 3 of tenant globex's schema is registered with other content"),
+            ([10**30], "the next version of tenant globex's schema is 1 or 2, not "),
+        ],
+    )
+    def test_schema_versions_that_no_tenant_can_have_are_named_before_any_is_registered(
+        self, store: Application, folder: Path, versions: list[int], said: str
+    ) -> None:
+        path = folder / "manifest.json"
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        schemas = [manifest["schemas"][0] | {"version": each, "changes": str(at)} for at, each in enumerate(versions)]
+        path.write_text(json.dumps(manifest | {"schemas": schemas}), encoding="utf-8")
+        refused = self.refused(store, folder)
+        assert f"manifest.json: schemas: version: {said}" in refused
+        assert refused.endswith("; nothing was imported")
+        assert store.schemas.versions(GLOBEX) == []
+
     @pytest.mark.parametrize(("part", "field"), [("vertices", "entity_type"), ("relationships", "type")])
     def test_more_types_than_a_graph_has_room_for_are_refused(
         self, store: Application, folder: Path, part: str, field: str

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from braid.errors import DatasetError
+from braid.errors import DatasetError, InvalidRequest
 from braid.ingestion.archive_export import MANIFEST, PAGE, PartKind, verify
 from braid.ingestion.bulk.fingerprints import Fingerprints, contains, fingerprint_of
 from braid.ingestion.deleting import delete_records
@@ -26,6 +26,7 @@ from braid.models import Frozen, Record, Relationship, Vertex
 from braid.ports.batches import batches
 from braid.ports.deletion_marks import refuse_if_deleted_since, refuse_while_deleted, undone, was_deleted_since
 from braid.ports.knowledge_graph import GraphTypes
+from braid.ports.schema_registry import check_next
 from braid.strict_json import NotJson, read_json
 from braid.understanding.encoder_windows import embed
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from braid.ingestion.archive_export import Item, Manifest, OnProgress
     from braid.models import Embedding
     from braid.ports.ingestion import WriteStore
+    from braid.ports.schema_registry import SchemaVersion
 
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """A text of a megabyte may have the vectors of 2,048 parts in each embedding space."""
@@ -130,7 +132,8 @@ class _Import:
         self._ids = Fingerprints()
         self._vertices = b""
         """The sorted fingerprints of the archive's vertices."""
-        self._newest = max([store.schemas.current(tenant_id), *(schema.version for schema in manifest.schemas)])
+        self._schemas = self._new_schemas()
+        self._newest = max([store.schemas.current(tenant_id), *(schema.version for schema in self._schemas)])
         self._entity_types, self._relationship_types = Types(OWN_ENTITY_TYPES), Types(OWN_RELATIONSHIP_TYPES)
 
     def pages(self, kind: PartKind) -> Iterator[list[Item]]:
@@ -212,12 +215,26 @@ class _Import:
                 room = self._relationship_types.admit(edge.type)
                 yield None if room else f"type: {no_room('relationship')}"
 
+    def _new_schemas(self) -> list[SchemaVersion]:
+        """Return the archive's schema versions that are newer than the tenant's current one, oldest first.
+
+        Raises DatasetError if the tenant cannot have them: else some would be registered before one is refused.
+        """
+        known, current = self.store.schemas.versions(self.tenant_id), self.store.schemas.current(self.tenant_id)
+        new: list[SchemaVersion] = []
+        for schema in sorted(self.manifest.schemas, key=lambda schema: schema.version):
+            own = schema.altered(tenant_id=self.tenant_id)
+            try:
+                if own.version > current and check_next(own, [*known, *new]):
+                    new.append(own)
+            except InvalidRequest as error:
+                raise DatasetError(f"{self.folder / MANIFEST}: schemas: {error}; nothing was imported") from None
+        return new
+
     def register_schemas(self) -> None:
         """Register the archive's schema versions that are newer than the tenant's current one."""
-        current = self.store.schemas.current(self.tenant_id)
-        for schema in sorted(self.manifest.schemas, key=lambda schema: schema.version):
-            if schema.version > current:
-                self.store.schemas.register(schema.altered(tenant_id=self.tenant_id))
+        for schema in self._schemas:
+            self.store.schemas.register(schema)
 
     def write(self, kind: PartKind, items: Sequence[Item]) -> None:
         """Write a page's items, in one transaction; records are embedded first where the archive lacks vectors.
