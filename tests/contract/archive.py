@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import DatasetError, StoreError
-from braid.ingestion import archive_export
+from braid.ingestion import archive_export, archive_import
 from braid.ingestion.archive_export import PartKind, export_tenant, verify
 from braid.ingestion.archive_import import import_tenant
 from braid.ingestion.writing import WriteRequest, require_written, write
@@ -379,6 +379,28 @@ class DamagedArchiveContract:
         assert f"manifest.json: schemas: version: {said}" in refused
         assert refused.endswith("; nothing was imported")
         assert store.schemas.versions(GLOBEX) == []
+
+    @pytest.mark.parametrize(
+        ("part", "change"),
+        [
+            ("records", {"content": "another fee"}),
+            ("vertices", {"name": "Bittern"}),
+            ("relationships", {"confidence": 0.5}),
+        ],
+    )
+    def test_an_item_that_an_archive_has_twice_and_otherwise_is_named_before_anything_is_written(
+        self, store: Application, folder: Path, monkeypatch: pytest.MonkeyPatch, part: str, change: dict[str, Any]
+    ) -> None:
+        monkeypatch.setattr(archive_import, "PAGE", 1)
+        (path,) = folder.glob(f"{part}-*")
+        lines = path.read_text(encoding="utf-8").splitlines()
+        rewrite(folder, path.name, "\n".join([*lines, json.dumps(json.loads(lines[0]) | change)]))
+        refused = self.refused(store, folder)
+        assert f"{path.name}, line {len(lines) + 1}: '" in refused
+        assert " is in the archive already, and not the same" in refused
+        assert not store.graph.scan(GLOBEX, limit=1).vertices
+        rewrite(folder, path.name, "\n".join([*lines, lines[0]]))
+        assert import_tenant(folder, store, tenant_id=GLOBEX).counts[PartKind(part)] == len(lines) + 1
 
     @pytest.mark.parametrize(("part", "field"), [("vertices", "entity_type"), ("relationships", "type")])
     def test_more_types_than_a_graph_has_room_for_are_refused(
