@@ -10,6 +10,7 @@ import boto3
 import pytest
 from botocore.stub import ANY, Stubber
 from braid.app import Application
+from braid.engines.aws.lambda_invocation import AnswerFunction
 from braid.engines.aws.step_functions import RetrieveWorkflow
 from braid.errors import BraidError, ConfigurationError, InvalidRequest, StoresUnavailable, TransientStoreError
 from braid.settings import EngineKind, Settings
@@ -98,10 +99,23 @@ def test_a_refused_question_is_told_which_field_is_wrong(service: Stubber) -> No
     assert caught.value.field == "filters.metadata.floor"
 
 
-def test_a_throttled_start_is_transient(service: Stubber) -> None:
-    service.add_client_error("start_sync_execution", "ThrottlingException", http_status_code=400)
-    with pytest.raises(TransientStoreError, match="workflow retrieve: ThrottlingException"):
+@pytest.mark.parametrize("code", ["ThrottlingException", "ExecutionLimitExceeded", "KmsThrottlingException"])
+def test_a_throttled_start_is_transient(service: Stubber, code: str) -> None:
+    service.add_client_error("start_sync_execution", code, http_status_code=400)
+    with pytest.raises(TransientStoreError, match=f"workflow retrieve: {code}"):
         RetrieveWorkflow(service.client, ARN).answer(query())
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [("SnapStartNotReadyException", 409), ("SnapStartTimeoutException", 408), ("ResourceConflictException", 409)],
+)
+def test_a_function_that_is_being_made_ready_is_transient(code: str, status: int) -> None:
+    client = boto3.client("lambda", region_name="eu-west-1", **dict.fromkeys(KEYS, "test"))
+    with Stubber(client) as stub:
+        stub.add_client_error("invoke", code, http_status_code=status)
+        with pytest.raises(TransientStoreError, match=f"function answer: {code}"):
+            AnswerFunction(client, "answer").answer(query())
 
 
 def test_a_deployed_context_asks_the_workflow_that_the_settings_name(
