@@ -334,6 +334,7 @@ class DamagedArchiveContract:
             ("records", {"metadata": {f"k{at}": at for at in range(300)}}, "metadata: must not hold more than "),
             ("records", {"id": "found:1"}, "id: begins with 'found:'"),
             ("records", {"schema_version": 3}, "schema_version: 3 is newer than 2"),
+            ("records", {"access_count": 10**400}, "access_count: must not hold a whole number of more than 64 bits"),
             ("records", {"embeddings": "long"}, "embeddings: the vector of space all_minilm_l6_v2 has the length 2"),
             ("records", {"embeddings": "parts", "starts": [10**30]}, "embeddings: the parts of space "),
             ("records", {"embeddings": "parts", "starts": [5, 5]}, "embeddings: the parts of space "),
