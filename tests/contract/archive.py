@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import DatasetError, StoreError, TenantBeingDeleted
-from braid.ingestion import archive_export
+from braid.ingestion import archive_export, archive_import
 from braid.ingestion.archive_export import PartKind, export_tenant, verify
 from braid.ingestion.archive_import import import_tenant
 from braid.ingestion.tenant_deletion import delete_tenant
@@ -351,6 +351,7 @@ class DamagedArchiveContract:
             ("records", {"metadata": {f"k{at}": at for at in range(300)}}, "metadata: must not hold more than "),
             ("records", {"id": "found:1"}, "id: begins with 'found:'"),
             ("records", {"schema_version": 3}, "schema_version: 3 is newer than 2"),
+            ("records", {"access_count": 10**400}, "access_count: must not hold a whole number of more than 64 bits"),
             ("records", {"embeddings": "long"}, "embeddings: the vector of space all_minilm_l6_v2 has the length 2"),
             ("records", {"embeddings": "parts", "starts": [10**30]}, "embeddings: the parts of space "),
             ("records", {"embeddings": "parts", "starts": [5, 5]}, "embeddings: the parts of space "),
@@ -376,6 +377,48 @@ class DamagedArchiveContract:
         assert f"{path.name}, line {len(lines)}: {said}" in refused
         assert not store.graph.scan(GLOBEX, limit=1).vertices
         assert store.schemas.current(GLOBEX) == 1
+
+    @pytest.mark.parametrize(
+        ("versions", "said"),
+        [
+            ([2, 4], "the next version of tenant globex's schema is 3, not 4"),
+            ([2, 3, 3], "version 3 of tenant globex's schema is registered with other content"),
+            ([10**30], "the next version of tenant globex's schema is 1 or 2, not "),
+        ],
+    )
+    def test_schema_versions_that_no_tenant_can_have_are_named_before_any_is_registered(
+        self, store: Application, folder: Path, versions: list[int], said: str
+    ) -> None:
+        path = folder / "manifest.json"
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        schemas = [manifest["schemas"][0] | {"version": each, "changes": str(at)} for at, each in enumerate(versions)]
+        path.write_text(json.dumps(manifest | {"schemas": schemas}), encoding="utf-8")
+        refused = self.refused(store, folder)
+        assert f"manifest.json: schemas: version: {said}" in refused
+        assert refused.endswith("; nothing was imported")
+        assert store.schemas.versions(GLOBEX) == []
+
+    @pytest.mark.parametrize(
+        ("part", "change"),
+        [
+            ("records", {"content": "another fee"}),
+            ("vertices", {"name": "Bittern"}),
+            ("relationships", {"confidence": 0.5}),
+        ],
+    )
+    def test_an_item_that_an_archive_has_twice_and_otherwise_is_named_before_anything_is_written(
+        self, store: Application, folder: Path, monkeypatch: pytest.MonkeyPatch, part: str, change: dict[str, Any]
+    ) -> None:
+        monkeypatch.setattr(archive_import, "PAGE", 1)
+        (path,) = folder.glob(f"{part}-*")
+        lines = path.read_text(encoding="utf-8").splitlines()
+        rewrite(folder, path.name, "\n".join([*lines, json.dumps(json.loads(lines[0]) | change)]))
+        refused = self.refused(store, folder)
+        assert f"{path.name}, line {len(lines) + 1}: '" in refused
+        assert " is in the archive already, and not the same" in refused
+        assert not store.graph.scan(GLOBEX, limit=1).vertices
+        rewrite(folder, path.name, "\n".join([*lines, lines[0]]))
+        assert import_tenant(folder, store, tenant_id=GLOBEX).counts[PartKind(part)] == len(lines) + 1
 
     @pytest.mark.parametrize(("part", "field"), [("vertices", "entity_type"), ("relationships", "type")])
     def test_more_types_than_a_graph_has_room_for_are_refused(

@@ -6,9 +6,12 @@ import json
 import sys
 import threading
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
+from aws_lambda_powertools.utilities.parameters import SecretsProvider
+from botocore.exceptions import ClientError
+from braid.engines.aws import secret_keys
 from braid.errors import (
     ConfigurationError,
     InvalidRequest,
@@ -75,6 +78,21 @@ def test_a_front_key_that_cannot_be_read_lets_nobody_in(stages: DemoStages, monk
 
     monkeypatch.setattr(stages, "front_key", unreadable)
     assert FrontDoor(stages).ask("GET", "/health", headers={"braid-front": ""}).status == 503
+
+
+@pytest.mark.parametrize(("code", "hint"), [("ThrottlingException", "1"), ("AccessDeniedException", None)])
+def test_a_front_key_that_may_soon_be_read_is_worth_trying_again(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch, code: str, hint: str | None
+) -> None:
+    class Secrets:
+        def get_secret_value(self, **_: object) -> NoReturn:
+            raise ClientError({"Error": {"Code": code}}, "GetSecretValue")
+
+    monkeypatch.setattr(secret_keys, "_provider", lambda *_: SecretsProvider(boto3_client=Secrets()))
+    key = secret_keys.signing_key(SecretStr(""), "arn:aws:secretsmanager:…", names=("KEY", "SECRET"), timeout_s=1)
+    monkeypatch.setattr(stages, "front_key", key)
+    answered = FrontDoor(stages).ask("GET", "/health", headers={"braid-front": "any"})
+    assert (answered.status, answered.headers.get("Retry-After")) == (503, hint)
 
 
 def test_the_front_key_comes_from_the_settings_and_without_one_any_way_will_do(tmp_path: Path) -> None:

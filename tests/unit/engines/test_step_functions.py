@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,11 @@ import boto3
 import pytest
 from botocore.stub import ANY, Stubber
 from braid.app import Application
-from braid.engines.aws.step_functions import RetrieveWorkflow
+from braid.engines.aws.lambda_invocation import AnswerFunction, IngestFunction
+from braid.engines.aws.step_functions import IngestWorkflow, RetrieveWorkflow
 from braid.errors import BraidError, ConfigurationError, InvalidRequest, StoresUnavailable, TransientStoreError
+from braid.ports.ingestion import ImportJob, JobReport, JobStatus, WriteReport, WriteRequest
+from braid.ports.object_store import ObjectInfo
 from braid.settings import EngineKind, Settings
 from braid.telemetry.recording import TRACEPARENT, invocation_trace_headers, operation
 
@@ -20,6 +24,8 @@ from tests.fakes import fused, query, record, searched
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from braid.models import Frozen
 
 ARN = "arn:aws:states:eu-west-1:123456789012:stateMachine:retrieve"
 KEYS = ("aws_access_key_id", "aws_secret_access_key")
@@ -98,10 +104,23 @@ def test_a_refused_question_is_told_which_field_is_wrong(service: Stubber) -> No
     assert caught.value.field == "filters.metadata.floor"
 
 
-def test_a_throttled_start_is_transient(service: Stubber) -> None:
-    service.add_client_error("start_sync_execution", "ThrottlingException", http_status_code=400)
-    with pytest.raises(TransientStoreError, match="workflow retrieve: ThrottlingException"):
+@pytest.mark.parametrize("code", ["ThrottlingException", "ExecutionLimitExceeded", "KmsThrottlingException"])
+def test_a_throttled_start_is_transient(service: Stubber, code: str) -> None:
+    service.add_client_error("start_sync_execution", code, http_status_code=400)
+    with pytest.raises(TransientStoreError, match=f"workflow retrieve: {code}"):
         RetrieveWorkflow(service.client, ARN).answer(query())
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [("SnapStartNotReadyException", 409), ("SnapStartTimeoutException", 408), ("ResourceConflictException", 409)],
+)
+def test_a_function_that_is_being_made_ready_is_transient(code: str, status: int) -> None:
+    client = boto3.client("lambda", region_name="eu-west-1", **dict.fromkeys(KEYS, "test"))
+    with Stubber(client) as stub:
+        stub.add_client_error("invoke", code, http_status_code=status)
+        with pytest.raises(TransientStoreError, match=f"function answer: {code}"):
+            AnswerFunction(client, "answer").answer(query())
 
 
 def test_a_deployed_context_asks_the_workflow_that_the_settings_name(
@@ -137,3 +156,30 @@ def test_a_client_waits_as_long_as_the_settings_say_and_starts_once(
     workflow = RetrieveWorkflow.connect(Settings(home=tmp_path, retrieve_state_machine_arn=ARN, retrieve_timeout_s=7.0))
     config = workflow._client.meta.config  # type: ignore[attr-defined]
     assert (config.read_timeout, config.retries["total_max_attempts"]) == (7.0, 1)
+
+
+class Newer:
+    """A Lambda client whose function is of a newer version, whose answers have a field more."""
+
+    def __init__(self, answer: Frozen) -> None:
+        self.answer = answer
+
+    def invoke(self, **_: object) -> dict[str, Any]:
+        return {"Payload": io.BytesIO(json.dumps(self.answer.model_dump(mode="json") | {"newer": 1}).encode())}
+
+
+def test_while_a_deployment_is_upgraded_what_a_newer_function_or_workflow_adds_is_left_out(service: Stubber) -> None:
+    answer, report = fused(), WriteReport(tenant_id="acme", written=1)
+    assert AnswerFunction(Newer(answer), "answer").answer(query()) == answer  # type: ignore[arg-type]
+    assert IngestFunction(Newer(report), "ingest").write(WriteRequest(tenant_id="acme")) == report  # type: ignore[arg-type]
+    output = json.dumps(answer.model_dump(mode="json") | {"newer": 1})
+    service.add_response("start_sync_execution", ended("SUCCEEDED", output=output))
+    assert RetrieveWorkflow(service.client, ARN).answer(query()) == answer
+    job = ImportJob(name="one", tenant_id="acme", object=ObjectInfo(key="inbox/one.jsonl", size_bytes=1, version="1"))
+    done = JobReport(job=job, status=JobStatus.WRITTEN, written=1, report_key="ingest/one/errors.jsonl")
+    fields = {"name": "one", "stateMachineArn": ARN, "input": json.dumps({"tenant_id": "acme"})}
+    output = json.dumps(done.model_dump(mode="json") | {"newer": 1})
+    service.add_response("describe_execution", ended("SUCCEEDED", output=output, **fields))
+    found = IngestWorkflow(service.client, ARN).find("acme", "one")
+    assert found is not None
+    assert found.report == done

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.deadline import CircuitBreaker
 from braid.errors import ConfigurationError, InvalidRequest, TransientStoreError
 from braid.ingestion.bulk.step_messages import Task
 from braid.lambda_runtime import stage_handlers
@@ -298,6 +299,25 @@ def test_in_lambda_what_was_recorded_is_sent_before_the_invocation_ends(monkeypa
     monkeypatch.setattr(exporting, "_FLUSHES", [waited.append])
     call()
     assert waited == [exporting.FLUSH_MS]
+
+
+@pytest.mark.usefixtures("in_lambda")
+@pytest.mark.parametrize(("slow_ms", "sent"), [(60_000.0, 3), (-1.0, 1)])
+def test_invocations_do_not_all_wait_for_a_collector_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, slow_ms: float, sent: int
+) -> None:
+    waited: list[int] = []
+    now = [100.0]
+    monkeypatch.setattr(exporting, "_FLUSHES", [waited.append])
+    monkeypatch.setattr(stage_handlers, "SLOW_COLLECTOR_MS", slow_ms)
+    breaker = CircuitBreaker(stage_handlers.COLLECTOR_REST_S, lambda: now[0])
+    monkeypatch.setattr(stage_handlers, "_COLLECTOR", breaker)
+    for _ in range(3):
+        call()
+    assert len(waited) == sent
+    now[0] += stage_handlers.COLLECTOR_REST_S
+    call()
+    assert len(waited) == sent + 1
 
 
 def test_a_handler_imports_no_client_no_sdk_of_telemetry_and_no_array_library() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from braid.errors import DatasetError
+from braid.errors import DatasetError, InvalidRequest
 from braid.ingestion.archive_export import MANIFEST, PAGE, PartKind, verify
 from braid.ingestion.bulk.fingerprints import Fingerprints, contains, fingerprint_of
 from braid.ingestion.deleting import delete_records
@@ -22,10 +22,11 @@ from braid.ingestion.item_refusals import (
     what_is_wrong,
 )
 from braid.ingestion.regular_files import open_regular
-from braid.models import Frozen, Record, Relationship, Vertex
+from braid.models import EdgeId, Frozen, Record, Relationship, Vertex
 from braid.ports.batches import batches
 from braid.ports.deletion_marks import refuse_if_deleted_since, refuse_while_deleted, undone, was_deleted_since
 from braid.ports.knowledge_graph import GraphTypes
+from braid.ports.schema_registry import check_next
 from braid.strict_json import NotJson, read_json
 from braid.understanding.encoder_windows import embed
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from braid.ingestion.archive_export import Item, Manifest, OnProgress
     from braid.models import Embedding
     from braid.ports.ingestion import WriteStore
+    from braid.ports.schema_registry import SchemaVersion
 
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """A text of a megabyte may have the vectors of 2,048 parts in each embedding space."""
@@ -103,6 +105,7 @@ def import_tenant(
                     on_progress(done, of)
 
     go_through(into.check)
+    into.refuse_differing()
     into.register_schemas()
     go_through(into.write)
     go_through(into.compare)
@@ -127,10 +130,11 @@ class _Import:
         """File and line of each item of the current page."""
         self._replaced: list[str] = []
         """Ids of the current page's records that are stored otherwise."""
-        self._ids = Fingerprints()
+        self._seen = {kind: Fingerprints() for kind in PartKind}
         self._vertices = b""
         """The sorted fingerprints of the archive's vertices."""
-        self._newest = max([store.schemas.current(tenant_id), *(schema.version for schema in manifest.schemas)])
+        self._schemas = self._new_schemas()
+        self._newest = max([store.schemas.current(tenant_id), *(schema.version for schema in self._schemas)])
         self._entity_types, self._relationship_types = Types(OWN_ENTITY_TYPES), Types(OWN_RELATIONSHIP_TYPES)
 
     def pages(self, kind: PartKind) -> Iterator[list[Item]]:
@@ -169,6 +173,8 @@ class _Import:
 
         Relationships whose endpoints are neither in the archive nor stored are refused too.
         """
+        for item in items:
+            self._seen[kind].add(_fingerprint(_identity(item)))
         if kind is PartKind.RELATIONSHIPS:
             problems = self._problems_of_edges([item for item in items if isinstance(item, Relationship)])
         else:
@@ -182,8 +188,6 @@ class _Import:
         wanted = {item.entity_type for item in items if isinstance(item, Vertex)}
         self._entity_types.add(self.store.graph.types(self.tenant_id, GraphTypes(entities=frozenset(wanted))).entities)
         for item in items:
-            if isinstance(item, Vertex):
-                self._ids.add(_fingerprint(item.id))
             if wrong := what_is_wrong(item):
                 yield f"{wrong.field}: {wrong.message}"
             elif isinstance(item, Vertex):
@@ -200,9 +204,9 @@ class _Import:
         """Yield the error of each relationship, None for a valid one; all vertices must have been checked before."""
         wanted = GraphTypes(relationships=frozenset(edge.type for edge in edges))
         self._relationship_types.add(self.store.graph.types(self.tenant_id, wanted).relationships)
-        self._vertices = self._vertices or self._ids.in_order()
+        self._vertices = self._vertices or self._seen[PartKind.VERTICES].in_order()
         endpoints = sorted({endpoint for edge in edges for endpoint in (edge.source, edge.target)})
-        elsewhere = [endpoint for endpoint in endpoints if not contains(self._vertices, _fingerprint(endpoint))]
+        elsewhere = [endpoint for endpoint in endpoints if not contains(self._vertices, _fingerprint(_of_id(endpoint)))]
         missing = set(elsewhere) - {vertex.id for vertex in self.store.graph.get_many(self.tenant_id, elsewhere)}
         for edge in edges:
             absent = [endpoint for endpoint in (edge.source, edge.target) if endpoint in missing]
@@ -212,12 +216,37 @@ class _Import:
                 room = self._relationship_types.admit(edge.type)
                 yield None if room else f"type: {no_room('relationship')}"
 
+    def refuse_differing(self) -> None:
+        """Raise DatasetError for an item that the archive has twice and not the same: one of both would be lost."""
+        for kind, seen in self._seen.items():
+            repeated, known = seen.repeated(), dict[EdgeId, str]()
+            for items in self.pages(kind) if repeated else ():
+                for place, item in zip(self._places, items, strict=True):
+                    identity = _identity(item)
+                    if _fingerprint(identity) in repeated and known.setdefault(identity, _hash(item)) != _hash(item):
+                        message = f"{_name(item)!r} is in the archive already, and not the same; nothing was imported"
+                        raise DatasetError(f"{place}: {message}")
+
+    def _new_schemas(self) -> list[SchemaVersion]:
+        """Return the archive's schema versions that are newer than the tenant's current one, oldest first.
+
+        Raises DatasetError if the tenant cannot have them: else some would be registered before one is refused.
+        """
+        known, current = self.store.schemas.versions(self.tenant_id), self.store.schemas.current(self.tenant_id)
+        new: list[SchemaVersion] = []
+        for schema in sorted(self.manifest.schemas, key=lambda schema: schema.version):
+            own = schema.altered(tenant_id=self.tenant_id)
+            try:
+                if own.version > current and check_next(own, [*known, *new]):
+                    new.append(own)
+            except InvalidRequest as error:
+                raise DatasetError(f"{self.folder / MANIFEST}: schemas: {error}; nothing was imported") from None
+        return new
+
     def register_schemas(self) -> None:
         """Register the archive's schema versions that are newer than the tenant's current one."""
-        current = self.store.schemas.current(self.tenant_id)
-        for schema in sorted(self.manifest.schemas, key=lambda schema: schema.version):
-            if schema.version > current:
-                self.store.schemas.register(schema.altered(tenant_id=self.tenant_id))
+        for schema in self._schemas:
+            self.store.schemas.register(schema)
 
     def write(self, kind: PartKind, items: Sequence[Item]) -> None:
         """Write a page's items, in one transaction; records are embedded first where the archive lacks vectors.
@@ -339,8 +368,16 @@ def _problem(embedding: Embedding, characters: int) -> str | None:
     return vector_problem(embedding)
 
 
-def _fingerprint(identity: str) -> bytes:
-    return fingerprint_of("vertex", (identity, "", "", ""))
+def _of_id(identity: str) -> EdgeId:
+    return (identity, "", "", "")
+
+
+def _identity(item: Item) -> EdgeId:
+    return item.identity() if isinstance(item, Relationship) else _of_id(item.id)
+
+
+def _fingerprint(identity: EdgeId) -> bytes:
+    return fingerprint_of("item", identity)
 
 
 def _name(item: Item) -> str:

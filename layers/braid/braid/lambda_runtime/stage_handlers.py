@@ -18,6 +18,7 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from aws_lambda_powertools.utilities.parser import parse
 from opentelemetry.trace import SpanKind
 
+from braid.deadline import CircuitBreaker, Stopwatch
 from braid.errors import BraidError, InvalidRequest, as_invalid_request
 from braid.models import Answer, Frozen, Plan, Query, Source
 from braid.retrieval.stages import results_and_citations
@@ -38,6 +39,11 @@ if TYPE_CHECKING:
 
 NAMESPACE = "Braid"
 """Namespace of metrics unless ``POWERTOOLS_METRICS_NAMESPACE`` sets another, as the template does."""
+SLOW_COLLECTOR_MS = 800.0
+"""Milliseconds of sending after which the collector of telemetry is taken to have failed: exporters do not tell."""
+COLLECTOR_REST_S = 30.0
+"""Seconds for which no invocation waits for a collector that has failed."""
+_COLLECTOR = CircuitBreaker(COLLECTOR_REST_S)
 
 Request = TypeVar("Request", bound=Frozen)
 Response = TypeVar("Response", bound=Frozen)
@@ -230,9 +236,16 @@ def stage_logger(stage: str) -> Logger:
 
 
 def send_recorded() -> None:
-    """Send spans, metrics and logs before Lambda freezes the container; elsewhere threads send them periodically."""
-    if in_lambda():
-        exporting.flush()
+    """Send spans, metrics and logs before Lambda freezes the container; elsewhere threads send them periodically.
+
+    Not just after the collector failed: every stage of every question would wait for it.
+    """
+    if not in_lambda() or _COLLECTOR.is_open():
+        return
+    watch = Stopwatch()
+    exporting.flush()
+    if watch.ms() > SLOW_COLLECTOR_MS:
+        _COLLECTOR.open()
 
 
 def _traced(stage: str, handler: Handler) -> Handler:

@@ -308,6 +308,7 @@ def _too_much_in(record: Record) -> Refusal | None:
         ("source.page", record.source.page),
         ("source.chunk_index", record.source.chunk_index),
         ("schema_version", record.schema_version),
+        ("access_count", record.access_count),
     ):
         if number is not None and number > MAX_WHOLE:
             return Refusal(field, WHOLE_TOO_LONG)

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _PROTOCOL: Final = "http/protobuf"
 FLUSH_MS: Final = 1_500
-"""Longest time that an invocation waits for its telemetry to be sent, for each signal."""
+"""Longest time that an invocation waits for its telemetry to be sent, for each signal.
+
+OpenTelemetry's SDK keeps to it for metrics alone; the template limits each request with ``OTEL_EXPORTER_OTLP_TIMEOUT``.
+"""
 _FLUSHES: list[Callable[[int], object]] = []
 _LOG_HANDLERS: list[logging.Handler] = []
 _STARTING = threading.Lock()

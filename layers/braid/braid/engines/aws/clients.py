@@ -14,28 +14,35 @@ from botocore.exceptions import ConnectionError as NoConnection
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from botocore.config import Config
     from botocore.credentials import Credentials
+    from botocore.model import OperationModel
 
 
 TRANSIENT_CODES = frozenset(
     {
+        "ExecutionLimitExceeded",
         "InternalError",
         "InternalFailure",
         "InternalServerError",
         "KMS.ThrottlingException",
         "KmsThrottled",
+        "KmsThrottlingException",
         "LimitExceededException",
         "OverLimit",
         "ProvisionedThroughputExceededException",
+        "ReplicatedWriteConflictException",
         "RequestLimitExceeded",
         "RequestThrottled",
         "RequestThrottledException",
         "RequestTimeout",
+        "ResourceConflictException",
         "ServiceUnavailable",
         "SlowDown",
+        "SnapStartNotReadyException",
+        "SnapStartTimeoutException",
         "ThrottledException",
         "Throttling",
         "ThrottlingException",
@@ -64,7 +71,25 @@ def open_client(
     import boto3
 
     with as_braid_errors(service):
-        return boto3.client(service, config=client_config(timeout_s=timeout_s, attempts=attempts))
+        return with_whole_answers(boto3.client(service, config=client_config(timeout_s=timeout_s, attempts=attempts)))
+
+
+def with_whole_answers(client: Any) -> Any:  # noqa: ANN401 - as of open_client
+    """Have a client raise IncompleteReadError for an answer that ends before its announced length, and return it.
+
+    botocore itself reads what has arrived: of an item that was cut off, that there is none. It is not sent again.
+    """
+    client.meta.events.register("before-parse", _require_whole)
+    return client
+
+
+def _require_whole(*, operation_model: OperationModel, response_dict: Mapping[str, Any], **_: object) -> None:
+    body, announced = response_dict["body"], response_dict["headers"].get("Content-Length", "")
+    # A body that is streamed checks its length itself, and an answer to HEAD announces that of another.
+    if not isinstance(body, bytes) or not announced.isdigit() or operation_model.http.get("method") == "HEAD":
+        return
+    if len(body) < int(announced):
+        raise IncompleteReadError(actual_bytes=len(body), expected_bytes=int(announced))
 
 
 def client_config(*, timeout_s: float, attempts: int) -> Config:

@@ -34,7 +34,7 @@ def refused_request(message: str) -> InvalidRequest:
 
 
 class _Function:
-    """A Lambda function."""
+    """A Lambda function; during an upgrade it may be of a newer version, whose answers have more fields."""
 
     def __init__(self, client: LambdaClient, name: str) -> None:
         self._client = client
@@ -93,7 +93,7 @@ class IngestFunction(_Function):
             As :meth:`_invoke`.
         """
         task = {"name": "write", "tenant_id": request.tenant_id, "body": _body(request)}
-        report = WriteReport.model_validate(self._invoke({"task": task}))
+        report = WriteReport.model_validate(self._invoke({"task": task}), extra="ignore")
         return report.altered(errors=tuple(map(_as_asked, report.errors)))
 
     def _error(self, kind: str, message: str) -> BraidError:
@@ -123,7 +123,7 @@ class AnswerFunction(_Function):
         TransientStoreError, BraidError
             As :meth:`_invoke`.
         """
-        return Answer.model_validate(self._invoke({"query": query.model_dump(mode="json")}))
+        return Answer.model_validate(self._invoke({"query": query.model_dump(mode="json")}), extra="ignore")
 
 
 def _body(request: WriteRequest) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING
 
 from braid.deadline import CircuitBreaker
-from braid.errors import ConfigurationError, RerankFailed, StoreError
+from braid.errors import ConfigurationError, RerankFailed, StoreError, TransientStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ REST_S = 30
 
 
 def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_s: float) -> Callable[[], str]:
-    """Return a function that returns the API key.
+    """Return a function that returns the API key of a reranker, and raises RerankFailed if it cannot be read.
 
     Raises ConfigurationError if there is neither key nor secret, or the key is not a valid one.
 
@@ -39,6 +39,38 @@ def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_
     timeout_s
         Limit in seconds on connecting to Secrets Manager, and on each wait for its answer.
     """
+    read = _key(key, secret_arn, names=names, timeout_s=timeout_s)
+
+    def read_for_reranker() -> str:
+        try:
+            return read()
+        except StoreError as error:
+            raise RerankFailed(str(error)) from None
+
+    return read_for_reranker
+
+
+def signing_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_s: float) -> Callable[[], bytes]:
+    """Return a function that returns the signing key; a random key of this process where none is set.
+
+    Parameters
+    ----------
+    key, secret_arn, names, timeout_s
+        As of :func:`api_key`.
+
+    Raises
+    ------
+    ConfigurationError
+        If the key is not a valid one. Reading the secret raises StoreError, which is transient if it may be read soon.
+    """
+    if not key.get_secret_value().strip() and not secret_arn:
+        own = token_bytes(32)
+        return lambda: own
+    read = _key(key, secret_arn, names=names, timeout_s=timeout_s)
+    return lambda: read().encode("ascii")
+
+
+def _key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_s: float) -> Callable[[], str]:
     own = key.get_secret_value().strip()
     if own:
         if not _is_key(own):
@@ -58,57 +90,32 @@ def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_
         try:
             value = provider.get(secret_arn, max_age=MAX_AGE_S)
         except GetParameterError as error:
+            transient = _is_transient(error)
             # It was right a few minutes ago, and without it every request would fail while the service does.
-            if last and _is_transient(error):
+            if last and transient:
                 breaker.open()
                 return last
             last = ""  # what was refused once is not used again
-            raise RerankFailed(f"{names[1]}: the secret cannot be read ({_kind(error)})") from None
+            failure = TransientStoreError if transient else StoreError
+            raise failure(f"{names[1]}: the secret cannot be read ({_kind(error)})") from None
         found = value.strip() if isinstance(value, str) else ""
         if not _is_key(found):
-            raise RerankFailed(f"{names[1]}: the secret's value is not an API key alone")
+            raise StoreError(f"{names[1]}: the secret's value is not an API key alone")
         last = found
         return found
 
     return read
 
 
-def signing_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_s: float) -> Callable[[], bytes]:
-    """Return a function that returns the signing key; a random key of this process where none is set.
-
-    Parameters
-    ----------
-    key, secret_arn, names, timeout_s
-        As of :func:`api_key`.
-
-    Raises
-    ------
-    ConfigurationError
-        If the key is not a valid one. Reading the secret raises StoreError.
-    """
-    if not key.get_secret_value().strip() and not secret_arn:
-        own = token_bytes(32)
-        return lambda: own
-    read = api_key(key, secret_arn, names=names, timeout_s=timeout_s)
-
-    def read_bytes() -> bytes:
-        try:
-            return read().encode("ascii")
-        except RerankFailed as error:
-            raise StoreError(str(error)) from None
-
-    return read_bytes
-
-
 def _provider(secret_arn: str, timeout_s: float) -> SecretsProvider:
     import boto3
     from aws_lambda_powertools.utilities.parameters import SecretsProvider
 
-    from braid.engines.aws.clients import client_config
+    from braid.engines.aws.clients import client_config, with_whole_answers
 
     config = client_config(timeout_s=timeout_s, attempts=2)
     client = boto3.client("secretsmanager", region_name=secret_arn.split(":")[3], config=config)
-    return SecretsProvider(boto3_client=client)
+    return SecretsProvider(boto3_client=with_whole_answers(client))
 
 
 def _is_key(text: str) -> bool:
@@ -118,13 +125,15 @@ def _is_key(text: str) -> bool:
 
 def _is_transient(error: Exception) -> bool:
     """Return whether Secrets Manager was throttled, failed or did not answer; not if it refused or has no secret."""
-    from botocore.exceptions import ClientError, HTTPClientError
+    from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
     from botocore.exceptions import ConnectionError as NoConnection
 
     from braid.engines.aws.clients import is_transient
 
     cause = error.__cause__ or error.__context__
-    return is_transient(cause) if isinstance(cause, ClientError) else isinstance(cause, (NoConnection, HTTPClientError))
+    if isinstance(cause, ClientError):
+        return is_transient(cause)
+    return isinstance(cause, (NoConnection, HTTPClientError, IncompleteReadError))
 
 
 def _kind(error: Exception) -> str:

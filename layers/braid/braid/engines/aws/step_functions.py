@@ -31,7 +31,7 @@ _RUNNING: Final = frozenset({"RUNNING", "PENDING_REDRIVE"})
 
 
 class _StateMachine:
-    """A state machine."""
+    """A state machine; its functions may be of another version, whose output has fields that are not known here."""
 
     def __init__(self, client: SFNClient, arn: str) -> None:
         self._client = client
@@ -82,7 +82,7 @@ class RetrieveWorkflow(_StateMachine):
             execution = self._client.start_sync_execution(stateMachineArn=self._arn, name=name, input=body)
         status = execution["status"]
         if status == "SUCCEEDED":
-            return Answer.model_validate_json(execution["output"])
+            return Answer.model_validate_json(execution["output"], extra="ignore")
         error = execution.get("error", "")
         message = f"{self._name}: {status} {error}".rstrip()
         if status == "TIMED_OUT":
@@ -126,7 +126,7 @@ class IngestWorkflow(_StateMachine):
         if json.loads(execution.get("input") or "{}").get("tenant_id") != tenant_id:
             return None
         if execution["status"] == "SUCCEEDED" and "output" in execution:
-            report = JobReport.model_validate_json(execution["output"])
+            report = JobReport.model_validate_json(execution["output"], extra="ignore")
             return Import(id=import_id, status=ImportStatus(report.status.value), report=report)
         # The status may be seen a moment before the output or the error is.
         if execution["status"] in _RUNNING or execution["status"] == "SUCCEEDED":

@@ -91,13 +91,15 @@ class BedrockReranker:
         except ModuleNotFoundError as error:
             raise ConfigurationError(needs_extra("aws", "reranker bedrock")) from error
 
-        from braid.engines.aws.clients import client_config
+        from braid.engines.aws.clients import client_config, with_whole_answers
 
         model = settings.bedrock_rerank_model
         region = settings.bedrock_region or (model.split(":")[3] if model.startswith("arn:") else "")
         config = client_config(timeout_s=settings.rerank_timeout_s, attempts=1)
         try:
-            client = boto3.client("bedrock-agent-runtime", region_name=region or None, config=config)
+            client = with_whole_answers(
+                boto3.client("bedrock-agent-runtime", region_name=region or None, config=config)
+            )
         except BotoCoreError as error:
             raise ConfigurationError(f"BRAID_BEDROCK_REGION: {error}") from error
         if not model.startswith("arn:"):

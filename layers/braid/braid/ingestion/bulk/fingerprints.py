@@ -1,9 +1,10 @@
-"""Sorted 8-byte fingerprints of edges, with a membership test."""
+"""Sorted 8-byte fingerprints of edges and other items, with a membership test."""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from collections import Counter
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ SIZE = 8
 
 
 def fingerprint_of(what: str, identity: EdgeId) -> bytes:
-    """Return the fingerprint of an edge and a statement about it."""
+    """Return the fingerprint of an item, by the identity of an edge, and a statement about it."""
     return blake2b(json.dumps([what, *identity]).encode(), digest_size=SIZE).digest()
 
 
@@ -35,6 +36,10 @@ class Fingerprints:
     def in_order(self) -> bytes:
         """Return the distinct fingerprints, sorted, for :func:`contains`."""
         return b"".join(b"".join(sorted({*_each(part)})) for part in self._parts)
+
+    def repeated(self) -> set[bytes]:
+        """Return the fingerprints that were added more than once."""
+        return {each for part in self._parts for each, times in Counter(_each(part)).items() if times > 1}
 
 
 def contains(fingerprints: bytes, fingerprint: bytes) -> bool:
