@@ -49,7 +49,8 @@ READ_TIMEOUT_S: Final = 10.0
 DISCARD_S: Final = 1.0
 """Seconds for which a refused request's body is read and discarded: clients read the response after sending it."""
 READ_AT_ONCE: Final = 4
-"""Limit of bodies being read, per concurrent request: slow bodies do not block the places of other requests."""
+"""Bodies that may be read at once, as a multiple of the requests that may run at once: slow bodies take no places of
+others."""
 READ_RATE: Final = 32_000
 """Bytes per second below which a body is slow, and may be dropped for another."""
 READ_AHEAD: Final = READ_RATE
@@ -57,7 +58,7 @@ READ_AHEAD: Final = READ_RATE
 PLACE_BYTES: Final = 250_000
 """Bytes of a body for each further place that a request takes: 12 bodies of 2 MB delayed other tenants by seconds."""
 FIRST_PLACES: Final = 8
-"""Of this number of places, one is only for tenants that have none."""
+"""One in so many places is kept for tenants that have no request running."""
 QUERY_PARAMETERS: Final = 128
 """Limit of query parameters: parsing thousands of short ones blocks all threads for 10 ms."""
 OPEN_THREADS: Final = 2

@@ -1,4 +1,4 @@
-"""Embeds records and writes them back unless they changed since they were read."""
+"""Embeds records and writes them back unless they changed since they were read: a page of a job, or of the queue."""
 
 from __future__ import annotations
 

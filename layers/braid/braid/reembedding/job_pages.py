@@ -54,7 +54,7 @@ class Position(Frozen):
     phase: Phase
     tenant: TenantId | None = None
     cursor: str | None = None
-    """As of :class:`~braid.reembedding.jobs.ReembeddingJob`."""
+    """The same as ``cursor`` of :class:`~braid.reembedding.jobs.ReembeddingJob`."""
     began: Timestamp
 
 
@@ -65,7 +65,7 @@ class Listed(Frozen):
     position: Position | None = None
     """Position that the job saves once they are done; None if its phase has no pages."""
     writers: int = 0
-    """Most of them that are embedded at once; 0 sets no limit."""
+    """Most pages that are processed at once; 0 sets no limit."""
 
 
 class Done(NamedTuple):

@@ -39,7 +39,7 @@ many chunks."""
 _TERM_BYTES: Final = 100
 """Bytes of a value in the index of metadata, as counted for these, whatever its length."""
 _HASHED: Final = re.compile(r"~[0-9a-f]{16}\Z")
-"""End of an id that was shortened or replaced in."""
+"""End of an id that was shortened, or in which characters were replaced."""
 _VALIDITY: Final = ("valid_at", "invalid_at")
 _TIMESTAMP: Final = TypeAdapter(Timestamp)
 
@@ -60,7 +60,7 @@ def document_id(collection: str, path: str) -> str:
 
 
 def chunk_ids(document: str, first: int, end: int) -> list[str]:
-    """Return the ids of a document's chunks from number ``first`` up to, without it, number ``end``."""
+    """Return the ids of a document's chunks from number ``first`` up to number ``end``, which is excluded."""
     return [f"{document}#chunk-{number}" for number in range(first, end)]
 
 

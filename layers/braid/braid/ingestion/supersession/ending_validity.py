@@ -116,9 +116,9 @@ class StatedSupersession:
     dated_links: list[Relationship] = field(default_factory=list)
     """The ``SUPERSEDES`` edges, each with the time from which it is valid."""
     void_links: list[Relationship] = field(default_factory=list)
-    """Stored untrusted ``SUPERSEDES`` edges to records of the request that are trusted now: they end them no more."""
+    """Stored ``SUPERSEDES`` edges that are untrusted and end a record that the request makes trusted: to be deleted."""
     refused: list[RefusedRecord | RefusedEdge] = field(default_factory=list)
-    """Some invalid items; the others are to be checked again without them."""
+    """Invalid items, those found first. The rest is to be checked again without them, which may find more."""
 
 
 def find_supersession(
@@ -144,8 +144,8 @@ def find_supersession(
     refused
         Records of the request that were refused before.
     may_be_deleted
-        Whether records that are gone may be superseded by records whose stored versions supersede them too: they were
-        deleted since. Not where an earlier request of the same import stored those versions.
+        Whether a record may be written again that supersedes a record which has been deleted since. Not in an import
+        of several requests, of which an earlier one may have stored the superseding record.
     """
     links = read_links(records, edges, in_graph, store, tenant_id, may_be_deleted=may_be_deleted)
     found = StatedSupersession(

@@ -28,7 +28,7 @@ class RowFilter(NamedTuple):
     """A SQL condition and its bound values; validity is left out, so that superseded rows can be counted."""
 
     where: str
-    """Tests one row in a time that does not depend on the others."""
+    """The condition, which takes the same time for a row whatever the number of rows."""
     values: dict[str, str | int]
     narrow: bool
     """Whether there is any condition beyond tenant and schema version, so that few rows may pass."""
