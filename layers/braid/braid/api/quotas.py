@@ -29,7 +29,7 @@ DAY_S: Final = 86_400
 IMPORTS_A_MINUTE: Final = 300
 """Most imports that a tenant may start in a minute: each takes some seconds of a function that all tenants share."""
 WAITS_A_MINUTE: Final = 3_000
-"""Steps of a tenant's imports that find no slot, a minute, from which on it may start no more imports: a step that waits
+"""Steps of a tenant's imports that find no slot in a minute, from which on it may start no more: a step that waits
 tries again twice a minute for half a day, and each time runs a function, and a step of a workflow that is billed."""
 MICRO: Final = 1_000_000
 """Cost is counted in whole millionths of a US dollar."""
