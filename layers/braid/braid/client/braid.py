@@ -226,7 +226,7 @@ class Braid:
         -------
         Added
             Counts of written, unchanged and superseded items. Files of a folder that cannot be read are listed in
-            ``skipped``, and a warning names them.
+            ``skipped``, those in an uncertain encoding in ``guessed``, and a warning names them.
 
         Raises
         ------
@@ -235,7 +235,7 @@ class Braid:
             such as ``content[3]``. Earlier batches are written all the same.
         """
         from braid.client.added_items import Documents, batches
-        from braid.client.documents_in_process import Added, skipped_lines
+        from braid.client.documents_in_process import Added, warning_lines
         from braid.settings import DEFAULT_TENANT
 
         try:
@@ -249,8 +249,8 @@ class Braid:
                 added = added.plus(self._add_documents(batch))
             else:
                 added = added.plus(self._backend.write(self._tenant, batch.request(missing=ends)))
-        if added.skipped:
-            warnings.warn(skipped_lines(added.skipped), stacklevel=2)
+        if added.skipped or added.guessed:
+            warnings.warn(warning_lines(added), stacklevel=2)
         return added
 
     def _add_documents(self, documents: Documents) -> Added:
