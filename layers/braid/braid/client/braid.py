@@ -314,7 +314,19 @@ class Braid:
         return batch.request()
 
     def delete(self, ids: str | Iterable[str]) -> int:
-        """Delete records, or entities without a record, permanently; return how many of the ids were deleted."""
+        """Delete records, or entities without a record, permanently; return how many of the ids were deleted.
+
+        Their relationships are deleted too, and those whose evidence they are. A relationship alone cannot be deleted;
+        adding it again with ``invalid_at`` ends it.
+        """
+        if isinstance(ids, Mapping):  # its keys would be taken for ids
+            message = "must be an id, or an iterable of ids, not a dict"
+            if {"source", "target"} <= ids.keys():
+                message = (
+                    "a relationship is not deleted by itself: add it again with invalid_at to end it, or delete one of "
+                    "its ends, or the record that is its evidence"
+                )
+            raise InvalidRequest(f"ids: {message}", field="ids")
         try:
             given = iter([ids] if isinstance(ids, str) else ids)
         except TypeError as error:
