@@ -112,7 +112,9 @@ WRONG = {
     "ids that are an edge": Wrong(
         lambda b: b.delete({"source": "svc", "type": "OWNS", "target": "note"}), "ids: a relationship is not deleted"
     ),
-    "ids that are a record": Wrong(lambda b: b.delete({"id": "note"}), "ids: must be an id, or an iterable of ids, not"),
+    "ids that are a record": Wrong(
+        lambda b: b.delete({"id": "note"}), "ids: must be an id, or an iterable of ids, not"
+    ),
     "an empty id that is read": Wrong(lambda b: b.get(""), "id: must not be empty"),
     "a long id that is read": Wrong(lambda b: b.get("x" * 257), "id: id is longer than 256 bytes"),
     "an empty id that is updated": Wrong(lambda b: b.update("", text="x"), "id: must not be empty"),
