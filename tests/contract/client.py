@@ -249,6 +249,18 @@ class BraidContract:
         with pytest.raises(InvalidRequest, match=r"^importence: unknown field; did you mean importance\?$"):
             braid.update("a", importence=1.0)
 
+    def test_a_superseded_record_that_is_to_be_valid_again_says_the_way(self, braid: Braid) -> None:
+        braid.add([{"id": "old", "text": "The fee is two."}, {"id": "new", "text": "Three.", "supersedes": ["old"]}])
+        for until in (None, "2099-01-01"):
+            with pytest.raises(InvalidRequest, match=r"^invalid_at: 'old' is superseded .* delete what supersedes it"):
+                braid.update("old", invalid_at=until)
+        braid.update("old", invalid_at="2020-01-01")
+        assert braid.get("old").invalid_at == datetime(2020, 1, 1, tzinfo=UTC)
+        braid.delete(["new", "old"])
+        braid.add({"id": "old", "text": "The fee is two.", "invalid_at": "2020-01-01"})
+        braid.update("old", invalid_at=None)
+        assert braid.get("old").invalid_at is None
+
     def test_what_was_deleted_is_gone(self, braid: Braid) -> None:
         braid.add({"id": f"n-{number}", "text": f"Note {number}."} for number in range(130))
         assert braid.delete("n-0") == 1

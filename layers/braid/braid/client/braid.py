@@ -17,6 +17,7 @@ from braid.ports.ingestion import MissingEnds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
 
     from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
     from braid.client.added_items import Documents
@@ -275,19 +276,32 @@ class Braid:
         several updates of a record at once each keeps what the others change in a store in a folder; else the last
         one wins.
 
-        Raises InvalidRequest also if no record has the id.
+        Raises InvalidRequest also if no record has the id, or if it is superseded and is to end later or never: it
+        stays ended, and further fields that were given are written.
         """
         from braid.client.documents_in_process import Added
 
+        end: datetime | None = None
+
         def change(stored: RecordSummary | None) -> WriteRequest:
+            nonlocal end
             if stored is None:
                 raise InvalidRequest(f"id: no record is called {id!r}", field="id")
-            return self._changed(stored, fields)
+            request = self._changed(stored, fields)
+            end = request.records[0].invalid_at
+            return request
 
         try:
-            return Added().plus(self._backend.update(self._tenant, _checked_id(id, "id"), change))
+            written = Added().plus(self._backend.update(self._tenant, _checked_id(id, "id"), change))
         except InvalidRequest as error:
             raise InvalidRequest(str(error).removeprefix("content: "), field=error.field) from error
+        if "invalid_at" in fields and (stored := self.get(id)) and stored.invalid_at != end:
+            raise InvalidRequest(
+                f"invalid_at: {id!r} is superseded and stays invalid from {stored.invalid_at} on; to make it valid"
+                " again, delete what supersedes it and then this record, and add this one again",
+                field="invalid_at",
+            )
+        return written
 
     def _changed(self, stored: RecordSummary, fields: Mapping[str, Any]) -> WriteRequest:
         """Return the write of a stored record with some fields changed."""
