@@ -71,8 +71,8 @@ def evaluate(
         int,
         typer.Option(
             "--failures",
-            help="Show the N questions with the worst answers: expected results, their ranks at each stage, and the "
-            "results returned instead, with reasons.",
+            help="Show up to N questions whose first five results lack a relevant record, the worst first: expected "
+            "results, their ranks at each stage, and the results returned instead, with reasons.",
             min=0,
             metavar="N",
         ),
@@ -132,7 +132,7 @@ def evaluate(
     if by is not None:
         show_groups(out, evaluation, by)
     if worst:
-        show_failures(out, failed)
+        show_failures(out, failed, at_most=worst)
 
 
 def ir_datasets_folder() -> Path:

@@ -12,7 +12,14 @@ from braid.errors import InvalidRequest, TransientStoreError
 from braid.ingestion.documents.folder_listing import find
 from braid.ingestion.documents.folder_state import FolderState
 from braid.ingestion.documents.ingesting import Options, ingest_documents
-from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress, RunFailed
+from braid.ingestion.documents.progress import (
+    EncodingGuessed,
+    FileSkipped,
+    FolderBegun,
+    FolderDone,
+    Progress,
+    RunFailed,
+)
 from braid.models.enums_and_scalars import on_one_line
 
 from braid_cli.answer_rendering import print_found_names
@@ -220,7 +227,7 @@ class _Display:
         self._last_line = 0.0
         self._files = self._chunks = 0
         self._done = False
-        self._said, self._said_before = set[FileSkipped](), set[FileSkipped]()
+        self._said, self._said_before = set[FileSkipped | EncodingGuessed](), set[FileSkipped | EncodingGuessed]()
         self._failed: RunFailed | None = None
 
     def event(self, event: Event) -> None:
@@ -246,10 +253,8 @@ class _Display:
                 if event.seconds - self._last_line >= _LINE_EVERY_S:
                     self._last_line = event.seconds
                     self._line(f"{event.name}: {told}")
-            case FileSkipped():
-                self._said.add(event)
-                if event not in self._said_before:
-                    complain(f"skipped: {on_one_line(event.path)} {event.reason}", style="yellow")
+            case FileSkipped() | EncodingGuessed():
+                self._tell_of_file(event)
             case FolderDone():
                 self._done, self._failed = True, None
             case RunFailed():
@@ -257,6 +262,13 @@ class _Display:
                 if event != self._failed:
                     complain(f"{on_one_line(event.reason)}; --watch goes on", style="yellow")
                 self._failed = event
+
+    def _tell_of_file(self, event: FileSkipped | EncodingGuessed) -> None:
+        """Print what a user should know of a file, unless the run before said so."""
+        self._said.add(event)
+        if event not in self._said_before:
+            told = f"skipped: {event.path} {event.reason}" if isinstance(event, FileSkipped) else str(event)
+            complain(on_one_line(told), style="yellow")
 
     def embedded(self, done: int, _of: int) -> None:
         """Show how many chunks of the current page are embedded."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from braid.app import Application
 from braid.engines.embedded.sqlite_files import PRIVATE_FOLDER
 from braid.errors import DatasetError, InvalidRequest
+from braid.ports.batches import batches
 from braid.settings import EngineKind
 
 from braid_cli.datasets.dataset import read_dataset, read_judgements
@@ -33,6 +34,7 @@ FIELDS = ("kind", "type", "hops")
 INTENT = "intent"
 """Name of a further grouping: the intent that the planner recognised."""
 NO_VALUE = "(none)"
+_IDS_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Evaluation:
     """Whether the fusion parameters are from a file rather than the documented defaults."""
     confidence: Reliability | None = None
     """Reliability of the default's confidence; None if it was not measured."""
+    not_stored: tuple[str, ...] = ()
+    """Ids of relevant records that are not stored, so that no configuration can find them."""
 
     @property
     def file_name(self) -> str:
@@ -125,7 +129,7 @@ class Evaluation:
             "by": {field: dict(self._by(field)) for field in self.fields()},
             "degraded": self.degraded,
             "confidence": self.confidence.as_json() if self.confidence else None,
-        }
+        } | ({"not_stored": list(self.not_stored)} if self.not_stored else {})
 
     def _by(self, field: str) -> Iterator[tuple[str, dict[str, Any]]]:
         for value, ids in self.groups(field).items():
@@ -221,6 +225,22 @@ def evaluate(
         against_best=difference(scored[-1].figures, best.figures, against=best.name) if best else None,
         fitted=application.fitted.path is not None,
         confidence=Reliability(list(ask(name, judged, application))) if with_confidence and DEFAULT in runs else None,
+        not_stored=_not_stored(judged, application),
+    )
+
+
+def _not_stored(judged: Sequence[JudgedQuery], application: Application) -> tuple[str, ...]:
+    """Return the ids of relevant records that are not stored."""
+    named: dict[str, set[str]] = {}
+    for question in judged:
+        named.setdefault(question.query.tenant_id, set()).update(question.relevant)
+    return tuple(
+        identity
+        for tenant_id, ids in named.items()
+        for some in batches(sorted(ids), _IDS_AT_ONCE)
+        for stored in [application.index.written(tenant_id, some)]
+        for identity in some
+        if identity not in stored
     )
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from braid_cli.evaluation.worst_questions import Failure, RelevantRecord
 
 WIDE, NAMED, MIDDLE = 112, 82, 78
+_NAMED = 5
+"""Most records that are named as not stored."""
 SIGNIFICANCE = 0.05
 """p-value below which a difference is significant."""
 COMPARED = "ndcg@10"
@@ -109,6 +111,14 @@ def _show_default(console: Console, evaluation: Evaluation) -> None:
     console.print(Text(f"parameters of fusion: {origin} ({evaluation.parameters})", style="dim"))
     if evaluation.degraded:
         console.print(Text(f"{evaluation.degraded} answers lost a stage: do not trust these figures", style="yellow"))
+    if evaluation.not_stored:
+        console.print(Text(_not_stored(evaluation.not_stored), style="yellow"))
+
+
+def _not_stored(ids: Sequence[str]) -> str:
+    are = "judged record is not stored, and counts" if len(ids) == 1 else "judged records are not stored, and count"
+    named = ", ".join([*map(on_one_line, ids[:_NAMED]), *(["…"] if len(ids) > _NAMED else [])])
+    return f"{len(ids):,} {are} as not found: {named}"
 
 
 def reliability_line(confidence: Reliability) -> str:
@@ -172,14 +182,19 @@ def show_groups(console: Console, evaluation: Evaluation, field: str) -> None:
     console.print(Text("below each kind how many questions it has; * is its best row", style="dim"))
 
 
-def show_failures(console: Console, failures: Sequence[Failure]) -> None:
-    """Print each failure: the relevant records with their ranks, and the results instead, with reasons."""
+def show_failures(console: Console, failures: Sequence[Failure], *, at_most: int = 0) -> None:
+    """Print each failure: the relevant records with their ranks, and the results instead, with reasons.
+
+    ``at_most`` is the number of failures that were asked for; of fewer it is said that there are no others.
+    """
     console.print()
     if not failures:
         console.print(Text("Every relevant record is among the first five of its question.", style="green"))
         return
     for number, failure in enumerate(failures, start=1):
         _show_failure(console, number, failure)
+    if len(failures) < at_most:
+        console.print(Text("Every relevant record of the other questions is among the first five.", style="green"))
 
 
 def _show_failure(console: Console, number: int, failure: Failure) -> None:

@@ -109,6 +109,12 @@ WRONG = {
     ),
     "an empty id": Wrong(lambda b: b.delete(["a", ""]), "ids"),
     "ids that are a number": Wrong(lambda b: b.delete(7), "ids: must be"),
+    "ids that are an edge": Wrong(
+        lambda b: b.delete({"source": "svc", "type": "OWNS", "target": "note"}), "ids: a relationship is not deleted"
+    ),
+    "ids that are a record": Wrong(
+        lambda b: b.delete({"id": "note"}), "ids: must be an id, or an iterable of ids, not"
+    ),
     "an empty id that is read": Wrong(lambda b: b.get(""), "id: must not be empty"),
     "a long id that is read": Wrong(lambda b: b.get("x" * 257), "id: id is longer than 256 bytes"),
     "an empty id that is updated": Wrong(lambda b: b.update("", text="x"), "id: must not be empty"),
@@ -242,6 +248,18 @@ class BraidContract:
         assert (stored.source.title, stored.source.page) == ("Ledgers", 3)
         with pytest.raises(InvalidRequest, match=r"^importence: unknown field; did you mean importance\?$"):
             braid.update("a", importence=1.0)
+
+    def test_a_superseded_record_that_is_to_be_valid_again_says_the_way(self, braid: Braid) -> None:
+        braid.add([{"id": "old", "text": "The fee is two."}, {"id": "new", "text": "Three.", "supersedes": ["old"]}])
+        for until in (None, "2099-01-01"):
+            with pytest.raises(InvalidRequest, match=r"^invalid_at: 'old' is superseded .* delete what supersedes it"):
+                braid.update("old", invalid_at=until)
+        braid.update("old", invalid_at="2020-01-01")
+        assert braid.get("old").invalid_at == datetime(2020, 1, 1, tzinfo=UTC)
+        braid.delete(["new", "old"])
+        braid.add({"id": "old", "text": "The fee is two.", "invalid_at": "2020-01-01"})
+        braid.update("old", invalid_at=None)
+        assert braid.get("old").invalid_at is None
 
     def test_what_was_deleted_is_gone(self, braid: Braid) -> None:
         braid.add({"id": f"n-{number}", "text": f"Note {number}."} for number in range(130))

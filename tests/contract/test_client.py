@@ -107,7 +107,7 @@ def test_without_the_extra_documents_texts_are_read_and_other_formats_name_it(
     in_process: Braid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "none").mkdir()
-    for package in ("pypdf", "selectolax", "charset_normalizer", "docx", "pptx", "openpyxl"):
+    for package in ("pypdf", "selectolax", "docx", "pptx", "openpyxl"):
         missing = f"raise ModuleNotFoundError(name={package!r})"
         (tmp_path / "none" / f"{package}.py").write_text(missing, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path / "none")

@@ -739,6 +739,26 @@ class WritesContract:
         assert (new.valid_at, new.invalid_at, new.content) == (day(3), day(9), "the fee is three!")
         assert (newest.valid_at, newest.invalid_at) == (day(9), None)
 
+    def test_a_record_begins_earlier_when_the_edge_that_ends_another_is_corrected(
+        self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(store, "now", lambda: day(20))
+        written(store, record("old", "the fee is two"), record("new", "the fee is three"), record("newest", "four"))
+        written(store, edge("newest", "new", "SUPERSEDES", timestamp=day(25)))
+        for said, since in (({}, 20), ({"timestamp": day(4)}, 4), ({"timestamp": day(8)}, 4)):
+            written(store, edge("new", "old", "SUPERSEDES", **said))
+            assert stored(store, "old").invalid_at == stored(store, "new").valid_at == day(since)
+            (vertex,) = store.graph.get_many(ACME, ["new"])
+            assert vertex.valid_at == day(since)
+        assert stored(store, "new").invalid_at == day(25)
+
+    def test_a_beginning_that_the_record_states_stays_when_the_edge_is_corrected(self, store: WriteStore) -> None:
+        written(store, record("old", "the fee is two"), record("new", "the fee is three", valid_at=day(9)))
+        for said in ({}, {"timestamp": day(4)}):
+            written(store, edge("new", "old", "SUPERSEDES", **said))
+            (vertex,) = store.graph.get_many(ACME, ["new"])
+            assert stored(store, "new").valid_at == vertex.valid_at == day(9)
+
     def test_what_ended_before_it_would_supersede_keeps_its_validity(self, store: WriteStore) -> None:
         past = record("past", "it was three in May", invalid_at=day(3), timestamp=day(9), supersedes=("old",))
         written(store, record("old", "the fee is two"), past)

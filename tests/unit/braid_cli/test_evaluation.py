@@ -430,6 +430,34 @@ def test_what_questions_are_called_and_say_of_themselves_steers_no_terminal_and_
     assert all(on_one_line(line) == line for line in text.splitlines())
 
 
+def test_judged_records_that_are_not_stored_are_counted_and_the_first_are_named(
+    folder: Path, stages: DemoStages
+) -> None:
+    assert evaluate_folder(folder, stages).not_stored == ()
+    with (folder / "qrels" / "test.tsv").open("a", encoding="utf-8") as file:
+        file.write("".join(f"q-pump\tnowhere{number}\t1\n" for number in range(7)))
+    evaluation = evaluate_folder(folder, stages)
+    assert evaluation.as_json()["not_stored"] == [f"nowhere{number}" for number in range(7)]
+    console = Console(width=200, color_system=None)
+    with console.capture() as capture:
+        show_evaluation(console, evaluation)
+    told = (
+        "7 judged records are not stored, and count as not found: nowhere0, nowhere1, nowhere2, nowhere3, nowhere4, …"
+    )
+    assert told in capture.get()
+
+
+def test_fewer_failures_than_asked_for_are_all_there_are(folder: Path, stages: DemoStages) -> None:
+    with (folder / "qrels" / "test.tsv").open("a", encoding="utf-8") as file:
+        file.write("q-pump\tnowhere\t1\n")
+    console = Console(width=200, color_system=None)
+    for at_most, is_all in ((1, False), (2, True)):
+        with console.capture() as capture:
+            show_failures(console, failed(folder, stages, at_most), at_most=at_most)
+        said = "Every relevant record of the other questions is among the first five." in capture.get()
+        assert said is is_all
+
+
 def test_no_more_failures_are_shown_than_asked_for_and_none_when_all_is_found(folder: Path, stages: DemoStages) -> None:
     assert failed(folder, stages) == []
     console = Console(width=90, color_system=None)

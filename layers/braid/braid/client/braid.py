@@ -17,6 +17,7 @@ from braid.ports.ingestion import MissingEnds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
 
     from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
     from braid.client.added_items import Documents
@@ -226,7 +227,7 @@ class Braid:
         -------
         Added
             Counts of written, unchanged and superseded items. Files of a folder that cannot be read are listed in
-            ``skipped``, and a warning names them.
+            ``skipped``, those in an uncertain encoding in ``guessed``, and a warning names them.
 
         Raises
         ------
@@ -235,7 +236,7 @@ class Braid:
             such as ``content[3]``. Earlier batches are written all the same.
         """
         from braid.client.added_items import Documents, batches
-        from braid.client.documents_in_process import Added, skipped_lines
+        from braid.client.documents_in_process import Added, warning_lines
         from braid.settings import DEFAULT_TENANT
 
         try:
@@ -249,8 +250,8 @@ class Braid:
                 added = added.plus(self._add_documents(batch))
             else:
                 added = added.plus(self._backend.write(self._tenant, batch.request(missing=ends)))
-        if added.skipped:
-            warnings.warn(skipped_lines(added.skipped), stacklevel=2)
+        if added.skipped or added.guessed:
+            warnings.warn(warning_lines(added), stacklevel=2)
         return added
 
     def _add_documents(self, documents: Documents) -> Added:
@@ -275,19 +276,32 @@ class Braid:
         several updates of a record at once each keeps what the others change in a store in a folder; else the last
         one wins.
 
-        Raises InvalidRequest also if no record has the id.
+        Raises InvalidRequest also if no record has the id, or if it is superseded and is to end later or never: it
+        stays ended, and further fields that were given are written.
         """
         from braid.client.documents_in_process import Added
 
+        end: datetime | None = None
+
         def change(stored: RecordSummary | None) -> WriteRequest:
+            nonlocal end
             if stored is None:
                 raise InvalidRequest.of("id", f"no record is called {id!r}")
-            return self._changed(stored, fields)
+            request = self._changed(stored, fields)
+            end = request.records[0].invalid_at
+            return request
 
         try:
-            return Added().plus(self._backend.update(self._tenant, _checked_id(id, "id"), change))
+            written = Added().plus(self._backend.update(self._tenant, _checked_id(id, "id"), change))
         except InvalidRequest as error:
             raise InvalidRequest(str(error).removeprefix("content: "), field=error.field) from error
+        if "invalid_at" in fields and (stored := self.get(id)) and stored.invalid_at != end:
+            raise InvalidRequest.of(
+                "invalid_at",
+                f"{id!r} is superseded and stays invalid from {stored.invalid_at} on; to make it valid again, delete what"
+                " supersedes it and then this record, and add this one again",
+            )
+        return written
 
     def _changed(self, stored: RecordSummary, fields: Mapping[str, Any]) -> WriteRequest:
         """Return the write of a stored record with some fields changed."""
@@ -314,7 +328,19 @@ class Braid:
         return batch.request()
 
     def delete(self, ids: str | Iterable[str]) -> int:
-        """Delete records, or entities without a record, permanently; return how many of the ids were deleted."""
+        """Delete records, or entities without a record, permanently; return how many of the ids were deleted.
+
+        Their relationships are deleted too, and those whose evidence they are. A relationship alone cannot be deleted;
+        adding it again with ``invalid_at`` ends it.
+        """
+        if isinstance(ids, Mapping):  # its keys would be taken for ids
+            message = "must be an id, or an iterable of ids, not a dict"
+            if {"source", "target"} <= ids.keys():
+                message = (
+                    "a relationship is not deleted by itself: add it again with invalid_at to end it, or delete one of "
+                    "its ends, or the record that is its evidence"
+                )
+            raise InvalidRequest(f"ids: {message}", field="ids")
         try:
             given = iter([ids] if isinstance(ids, str) else ids)
         except TypeError as error:

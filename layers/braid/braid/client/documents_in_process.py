@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Final
 from braid.api.schemas import WriteSummary
 from braid.errors import InvalidRequest
 from braid.ingestion.documents.ingesting import ingest_documents
-from braid.ingestion.documents.progress import FileSkipped, FolderDone
+from braid.ingestion.documents.progress import EncodingGuessed, FileSkipped, FolderDone
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from braid.ingestion.documents.ingesting import DocumentStore
 
 _NAMED: Final = 20
-"""Limit of skipped files that a warning names."""
+"""Limit of files that a warning names."""
 
 
 class Added(WriteSummary):
@@ -34,6 +33,8 @@ class Added(WriteSummary):
     """Number of documents that were deleted because their files are gone from the folder."""
     skipped: tuple[FileSkipped, ...] = ()
     """Files of folders that could not be read, with reasons."""
+    guessed: tuple[EncodingGuessed, ...] = ()
+    """Files that were read in an encoding that is uncertain."""
 
     def plus(self, other: WriteSummary) -> Added:
         """Return the sum of both reports."""
@@ -41,10 +42,11 @@ class Added(WriteSummary):
         return Added(**mine | {name: mine[name] + value for name, value in other})
 
 
-def skipped_lines(skipped: Sequence[FileSkipped]) -> str:
-    """Return a line for each skipped file, at most 20, and the number of further ones."""
-    more = [f"and {len(skipped) - _NAMED:,} more"] if len(skipped) > _NAMED else []
-    return "\n".join([*(f"skipped: {file.path} {file.reason}" for file in skipped[:_NAMED]), *more])
+def warning_lines(added: Added) -> str:
+    """Return a line for each file that was skipped or read in an uncertain encoding: 20, and the number of others."""
+    lines = [*(f"skipped: {file.path} {file.reason}" for file in added.skipped), *map(str, added.guessed)]
+    more = [f"and {len(lines) - _NAMED:,} more"] if len(lines) > _NAMED else []
+    return "\n".join([*lines[:_NAMED], *more])
 
 
 def ingest(path: Path, store: DocumentStore, tenant: str) -> Added:
@@ -69,4 +71,5 @@ def ingest(path: Path, store: DocumentStore, tenant: str) -> Added:
         embedded=done.embedded,
         removed=done.removed,
         skipped=done.skipped,
+        guessed=done.guessed,
     )

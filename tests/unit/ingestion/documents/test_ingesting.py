@@ -265,6 +265,23 @@ def test_a_file_that_cannot_be_read_is_named_and_the_rest_goes_in(
     assert ({one.path for one in again.skipped}, opened) == ({"broken.pdf", "empty.txt"}, [])
 
 
+def test_a_text_whose_encoding_is_a_guess_is_written_and_the_report_says_so(
+    store: DemoStages, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes("Der Lagerplatz für Rückläufer ist Regal Süd 4.".encode("cp1252"))
+    (folder / "b.txt").write_bytes("Zażółć gęślą jaźń w środę o szóstej.".encode("cp1250"))
+    assert show_ingest(folder, store, TENANT, options=Options())  # type: ignore[arg-type]
+    told = capsys.readouterr().err
+    assert "b.txt was read as cp1250, which is a guess; if it reads wrongly, save it as UTF-8" in " ".join(told.split())
+    assert "a.txt" not in told
+    assert [record.content for record in records(store).values()] == [
+        "Der Lagerplatz für Rückläufer ist Regal Süd 4.",
+        "Zażółć gęślą jaźń w środę o szóstej.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

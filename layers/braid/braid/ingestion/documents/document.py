@@ -68,6 +68,8 @@ class Document:
     """Beginning of the document's validity, as the file states it."""
     invalid_at: str | None = None
     """End of the validity."""
+    guessed_encoding: str = ""
+    """Encoding in which the file was read although others are nearly as likely; empty if there is no such doubt."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the document as an object of JSON."""

@@ -25,7 +25,14 @@ from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import ReadingLimits, Unreadable, too_long
 from braid.ingestion.documents.folder_listing import FoundFile, find
 from braid.ingestion.documents.folder_state import COLLECTION, KEPT, FileState, FolderState, has_uploads, read_upload
-from braid.ingestion.documents.progress import Estimate, Event, FileSkipped, FolderBegun, FolderDone
+from braid.ingestion.documents.progress import (
+    EncodingGuessed,
+    Estimate,
+    Event,
+    FileSkipped,
+    FolderBegun,
+    FolderDone,
+)
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.writing import require_written, write
@@ -43,7 +50,7 @@ if TYPE_CHECKING:
     from braid.ports.encoder import Encoder
     from braid.ports.object_store import ObjectStore
 
-READING_VERSION = 8
+READING_VERSION = 9
 """Version of readers and chunker: documents that were read under another are read again."""
 _PAGE_CHUNKS = (8, 16, 32, 64, 128)
 """Least chunks of each page, the last number for all further ones: short first pages soon show progress and pace."""
@@ -291,6 +298,8 @@ class _Folder:
                 estimate.read(file, len(prepared.records))
                 if prepared.skipped:
                     yield self._skipped(file.path, prepared.skipped)
+                elif reading.document is not None and reading.document.guessed_encoding:
+                    yield self._guessed(file.path, reading.document.guessed_encoding)
                 page.append(prepared)
                 if sum(len(one.records) for one in page) >= _PAGE_CHUNKS[min(pages, len(_PAGE_CHUNKS) - 1)]:
                     begun.append(_begin_page(page, ahead))
@@ -416,6 +425,11 @@ class _Folder:
         skipped = FileSkipped(path or self._report.name, reason)
         self._report = replace(self._report, skipped=(*self._report.skipped, skipped))
         return skipped
+
+    def _guessed(self, path: str, encoding: str) -> EncodingGuessed:
+        guessed = EncodingGuessed(path or self._report.name, encoding)
+        self._report = replace(self._report, guessed=(*self._report.guessed, guessed))
+        return guessed
 
 
 def chunker_for(store: WriteStore, *, threads: int | None) -> tuple[Chunker, Encoder]:

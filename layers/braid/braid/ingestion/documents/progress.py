@@ -40,6 +40,17 @@ class FileSkipped:
 
 
 @dataclass(frozen=True, slots=True)
+class EncodingGuessed:
+    """A text file was read in an encoding although others are nearly as likely."""
+
+    path: str
+    encoding: str
+
+    def __str__(self) -> str:
+        return f"{self.path} was read as {self.encoding}, which is a guess; if it reads wrongly, save it as UTF-8"
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """A page of files was written, and stays if the ingest is interrupted."""
 
@@ -83,6 +94,8 @@ class FolderDone:
     """Stored mentions that were removed, as the text has changed or names are no longer found."""
     hidden: int = 0
     skipped: tuple[FileSkipped, ...] = ()
+    guessed: tuple[EncodingGuessed, ...] = ()
+    """Files that were read in an encoding that is uncertain."""
     seconds: float = 0.0
     embed_seconds: float = 0.0
 
@@ -94,7 +107,7 @@ class RunFailed:
     reason: str
 
 
-Event = FolderBegun | FileSkipped | Progress | FolderDone | RunFailed
+Event = FolderBegun | FileSkipped | EncodingGuessed | Progress | FolderDone | RunFailed
 
 
 class Estimate:

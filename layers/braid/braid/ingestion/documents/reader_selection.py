@@ -26,7 +26,7 @@ from braid.ingestion.documents.readers.opendocument import read_opendocument
 from braid.ingestion.documents.readers.pdf import read_pdf
 from braid.ingestion.documents.readers.rtf import read_rtf
 from braid.ingestion.documents.readers.tables import read_csv, read_json, read_json_lines
-from braid.ingestion.documents.readers.text import one_line, read_text, tidied
+from braid.ingestion.documents.readers.text import guessed_encoding, one_line, read_text, tidied
 from braid.ingestion.documents.readers.word import read_docx
 from braid.models.enums_and_scalars import MAX_METADATA_LIST, printable, values_in
 from braid.models.records import MAX_METADATA_KEY_BYTES, MAX_METADATA_KEYS, MAX_METADATA_VALUE_BYTES, MAX_WHOLE
@@ -109,7 +109,8 @@ def read(source: Source) -> Document:
         title, metadata = _plain_heading(document.title), _plain_metadata(document.metadata)
         times = {name: tidied(date) for name in _TIMES if (date := getattr(document, name))}
         title = title or _plain_heading(source.stem) or document.format  # a name may have no character at all
-        return replace(document, title=title, sections=sections, metadata=metadata, **times)
+        guessed = "" if reader in {*_BINARY_READERS, read_mail} else guessed_encoding(source.content)
+        return replace(document, title=title, sections=sections, metadata=metadata, guessed_encoding=guessed, **times)
     except Unreadable:
         raise
     except ModuleNotFoundError as error:

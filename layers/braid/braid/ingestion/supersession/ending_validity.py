@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from braid.ingestion.record_vectors import content_hash
 from braid.ingestion.supersession.superseded_edges import edges_named, ended_edges
 from braid.ingestion.supersession.superseded_records import (
     READ_AT_ONCE,
@@ -92,13 +93,19 @@ class Supersession:
         others = sorted({*self.record_beginnings, *self.record_ends} - records)
         present = sorted(store.index.written(tenant_id, others)) if others else []
         ended_records = 0
+        earlier: set[str] = set()
+
+        def changed(one: _Dated) -> _Dated:
+            return self.with_validity(one.altered(valid_at=None) if one.id in earlier else one)
+
         for some in batches(present, READ_AT_ONCE):
             stored = store.index.get_many(tenant_id, some)
-            if changed := _changed(stored, self.with_validity):
-                store.index.set_validity(changed)
-            ended_records += sum(record.id in self.record_ends for record in changed)
+            earlier |= {record.id for record in stored if self._begins_earlier(record)}
+            if changed_records := _changed(stored, changed):
+                store.index.set_validity(changed_records)
+            ended_records += sum(record.id in self.record_ends for record in changed_records)
         vertices = store.graph.get_many(tenant_id, others) if others else []
-        changed_vertices = _changed(vertices, self.with_validity)
+        changed_vertices = _changed(vertices, changed)
         superseded = edges_named(self.edge_ends.keys() - edges, store, tenant_id)
         ended_edges = _changed(superseded, self.edge_with_end)
         if changed_vertices or ended_edges:
@@ -106,6 +113,18 @@ class Supersession:
         # By the store itself, as a record may be the evidence of very many edges.
         ended_with_evidence = store.graph.end_relationships(tenant_id, self.record_ends)
         return ended_records + len(ended_edges) + ended_with_evidence
+
+    def _begins_earlier(self, stored: Record) -> bool:
+        """Return whether a stored record is to begin earlier than an earlier write of a link made it begin.
+
+        A beginning that the record itself states stays. A later one would leave a time in which neither it nor what it
+        supersedes is valid, as an earlier end is kept.
+        """
+        at = self.record_beginnings.get(stored.id)
+        if at is None or stored.valid_at is None or stored.valid_at <= at:
+            return False
+        without = stored.altered(valid_at=None, embeddings=())
+        return stored.content_hash in {content_hash(without), content_hash(without.altered(invalid_at=None))}
 
 
 @dataclass

@@ -2,7 +2,8 @@
 
 ``text``, ``markdown`` (with ``hidden_html_in_markdown``: what a browser would not show), ``html``, ``pdf``, ``word``
 (DOCX, with ``docx_numbering``), ``office`` (PPTX, XLSX), ``opendocument`` (ODT, ODP, ODS), ``rtf``, ``epub``,
-``tables`` (CSV, JSON), ``code``, ``notebook``, ``mail``. ``archives`` has what those of ZIP archives share.
+``tables`` (CSV, JSON), ``code``, ``notebook``, ``mail``. ``archives`` has what those of ZIP archives share;
+``encodings`` detects the encoding of text.
 
 :mod:`braid.ingestion.documents.reader_selection` selects the reader of a file. A new format needs:
 

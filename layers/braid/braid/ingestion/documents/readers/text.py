@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
+from braid.ingestion.documents.readers.encodings import detect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,10 +21,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_SAMPLE_BYTES = 64 * 1024
-_WESTERN = "cp1252"
-_NEARLY = 0.1
-"""Difference in charset_normalizer's ``chaos`` up to which two encodings are equally likely."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")
 # An English flag is a black flag and tags; a character has one variation selector.
 _UNSEEN = re.compile(
@@ -44,33 +41,37 @@ def decode(content: bytes) -> str:
 
     Raises Unreadable if it is text in none of them.
     """
-    for mark, encoding in _MARKS:
-        if content.startswith(mark):
-            try:
-                return tidied(content.decode(encoding))
-            except UnicodeDecodeError:
-                raise Unreadable(f"begins like {encoding.upper()} and is not") from None
+    if encoding := _marked_encoding(content):
+        try:
+            return tidied(content.decode(encoding))
+        except UnicodeDecodeError:
+            raise Unreadable(f"begins like {encoding.upper()} and is not") from None
     if b"\x00" in content:
         raise Unreadable("is a binary file, not text")
     try:
         return tidied(content.decode("utf-8"))
     except UnicodeDecodeError as error:
-        return tidied(_guessed(content, error.start))
-
-
-def _guessed(content: bytes, first_wrong: int) -> str:
-    """Decode text in an unknown encoding, given the offset of the first byte that is not UTF-8."""
-    from charset_normalizer import from_bytes
-
-    # The sample is around the first byte that is not UTF-8: before it there may be nothing but ASCII.
-    start = max(0, first_wrong - _SAMPLE_BYTES // 2)
-    found = from_bytes(content[start : start + _SAMPLE_BYTES])
-    best = found.best()
-    if best is None:
+        detected = detect(content, error.start)
+    if detected is None:
         raise Unreadable("is text in an unknown encoding; save it as UTF-8")
-    # A few accents do not distinguish Western Europe's encoding, by far the most frequent, from its neighbours'.
-    western = any(match.chaos <= best.chaos + _NEARLY and _WESTERN in match.could_be_from_charset for match in found)
-    return content.decode(_WESTERN if western else best.encoding, errors="replace")
+    return tidied(content.decode(detected.encoding, "replace"))
+
+
+def _marked_encoding(content: bytes) -> str:
+    """Return the encoding that a byte order mark states; empty if there is none."""
+    return next((encoding for mark, encoding in _MARKS if content.startswith(mark)), "")
+
+
+def guessed_encoding(content: bytes) -> str:
+    """Return the encoding in which text is decoded although others are nearly as likely; empty if there is none."""
+    if _marked_encoding(content):
+        return ""
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        detected = detect(content, error.start)
+        return "" if detected is None or detected.certain else detected.encoding
+    return ""
 
 
 def tidied(text: str) -> str:
