@@ -389,6 +389,41 @@ def test_what_belongs_to_something_is_what_it_has(stages: DemoStages, text: str,
     assert [fact.name for result in answer.results if result.facts for fact in result.facts.facts] == answers
 
 
+@pytest.mark.parametrize("affects", ["AFFECTS_SERVICE", "AFFECT_SERVICE", "AFFECTS"])
+@pytest.mark.parametrize("owns", ["OWNS_SERVICE", "HAS_SERVICE", "OWNS"])
+def test_a_noun_of_a_label_that_only_names_a_kind_neither_says_the_relationship_nor_must_be_said(
+    stages: DemoStages, affects: str, owns: str
+) -> None:
+    kinds = {"flood": "Incident", "storm": "Incident", "till": "Team", "ada": "Person", "pact 7": "Contract"}
+    edges = [("boats", "DEPENDS_ON", "atlas"), ("flood", affects, "boats"), ("storm", affects, "atlas")]
+    edges += [("till", owns, "boats"), ("till", owns, "atlas"), ("ada", "MANAGES_CONTRACT", "pact 7")]
+    write(stages, *edges, ("ada", "MEMBER_OF_TEAM", "till"), **kinds)
+    asked = {
+        "How many services depend on Atlas?": ["Boats"],
+        "Which services depend on Atlas?": ["Boats"],
+        f"Which services does Till {'have' if owns == 'HAS_SERVICE' else 'own'}?": ["Atlas", "Boats"],
+        "Which services does Flood affect?": ["Boats"],
+        "Which services are affected by Storm?": ["Atlas"],
+        "Which incident affects Boats?": ["Flood"],
+        "Who manages Pact 7?": ["Ada"],
+        "Which contract does Ada manage?": ["Pact 7"],
+        "Who is a member of Till?": ["Ada"],
+        "Which team is Ada a member of?": ["Till"],
+    }
+    assert {text: sorted(names(ask(stages, text))) for text in asked} == asked
+
+
+def test_a_noun_that_is_a_type_is_the_relationship_where_nothing_else_says_one(stages: DemoStages) -> None:
+    edges = [("zed", "SUPPLIES", "boats"), ("boats", "DEPENDS_ON", "atlas"), ("atlas", "USES", "zed")]
+    write(stages, *edges, zed="Supplier")
+    asked = {
+        "Which suppliers does Boats have?": ["Zed"],
+        "List all suppliers of the service that depends on Atlas": ["Zed"],
+        "Which suppliers does Atlas use?": ["Zed"],
+    }
+    assert {text: names(ask(stages, text)) for text in asked} == asked
+
+
 def test_a_set_that_the_graph_does_not_answer_is_marked(stages: DemoStages) -> None:
     write(stages, ("boats", "DEPENDS_ON", "atlas"))
     stages.index.upsert([Record(id="r", tenant_id=TENANT, content="Atlas has forty wheels")])

@@ -238,6 +238,8 @@ class FactQuestion(Frozen):
     """Relationship types that the question's words name."""
     others: tuple[Label, ...] = ()
     """Types whose edges' predicates may match the question; read if ``types`` leave words unexplained."""
+    kind_words: tuple[str, ...] = ()
+    """Words at the end of relationship types that only name a kind of entity: "service" of AFFECTS_SERVICE."""
     explained: tuple[int, ...] = ()
     """Positions of words that name the kind of the answers, or that ask for a set."""
     anything: bool = False

@@ -90,17 +90,18 @@ def read_fact_question(
         The question's ``as_of``: a question that is temporal only because of a date (of that year, if it has a
         year) is then about facts as well.
     """
-    question = QuestionWords(text)
     labels = [
         label
         for label in _commonest(stats.by_relationship_type)
         if label not in (MENTIONS, *CAUSAL_TYPES, *TEMPORAL_TYPES)
     ]
+    kind_words = _kind_words(labels, stats)
+    question = QuestionWords(text, kind_words)
     stated = _times_in_year_of(as_of, text) if as_of else []
     if not labels or len(question.tokens) > MAX_WORDS or _is_for_walks(text, intent, stated):
         return None, None
     said = {label: question.said(label_words(label), ()) for label in labels}
-    kinds, explained, only_kinds = _kinds(question, stats, _heads(said))
+    kinds, explained, only_kinds = _kinds(question, stats, said)
     dated = {
         begin + place
         for phrase in map(words, stated)
@@ -108,7 +109,8 @@ def read_fact_question(
         for place in range(len(phrase))
     }
     explained |= dated
-    named = [label for label in labels if any(explained.isdisjoint(one.places) for one in said[label])]
+    said = {label: question.said(label_words(label), explained) for label in labels}
+    named = [label for label in labels if said[label]]
     if not named and kinds:
         named = [label for label in labels if said_by_preposition(question, label_words(label)) is not None]
     asked = _asked(text)
@@ -129,10 +131,28 @@ def read_fact_question(
         only_kinds=only_kinds,
         types=tuple(types),
         others=tuple(others[: MAX_TYPES - len(types)]),
+        kind_words=tuple(sorted(kind_words)),
         explained=tuple(sorted(explained)),
         anything=stats.records == 0 and asked is Asked.ONE and not types,
         of_type=_of_type(question, asked, kinds, explained, places, dated=dated) if _are_few(kinds, stats) else None,
     ), (f"facts: the question says {' or '.join(types)}" if types else None)
+
+
+def _kind_words(labels: Collection[Label], stats: GraphStats) -> frozenset[str]:
+    """Return the words at the end of these relationship types that only name a kind of entity of the graph.
+
+    They are the name of an entity type, its last word, or a noun of the same group of :data:`_KINDS`; the latter not
+    after "of", as HEAD_OF_STATE is no relationship to a state.
+    """
+    types = [tuple(map(singular, label_words(label))) for label in _commonest(stats.by_entity_type)]
+    known = {" ".join(parts) for parts in types} | {parts[-1] for parts in types if parts}
+    loose = frozenset[str]().union(*(group for group in _KINDS if any(map(group.intersection, types))))
+    found: set[str] = set()
+    for label in labels:
+        parts = label_words(label)
+        ends = {" ".join(map(singular, parts[-size:])) for size in range(1, len(parts))}
+        found |= ends & (known if "of" in parts[-2:-1] else known | loose)
+    return frozenset(found)
 
 
 def _heads(said: Mapping[Label, Sequence[Occurrence]]) -> dict[int, bool]:
@@ -225,17 +245,21 @@ def _asked(text: str) -> Asked:
     return Asked.ALL if _ALL.search(text) else Asked.ONE
 
 
-def _kinds(question: QuestionWords, stats: GraphStats, heads: Mapping[int, bool]) -> tuple[list[Label], set[int], bool]:
+def _kinds(
+    question: QuestionWords, stats: GraphStats, said: Mapping[Label, Sequence[Occurrence]]
+) -> tuple[list[Label], set[int], bool]:
     """Return the entity types that a question asks for, the positions of their words, and whether no other may answer.
+
+    A word that expresses a relationship is not read as a noun, unless other words express it too, the question says
+    nothing else, or the noun only says what is related otherwise: "What calls Fairlead?" does not ask for calls, but
+    "List all suppliers" and "Which suppliers depend on Atlas?" ask for suppliers.
 
     Parameters
     ----------
-    heads
-        Positions of words that express a relationship and are not read as nouns, unless other words express it too or
-        the question says nothing else: "What calls Fairlead?" does not ask for calls, but "List all suppliers" asks for
-        suppliers.
+    said
+        Where the question expresses each relationship type.
     """
-    tokens = question.tokens
+    tokens, heads = question.tokens, _heads(said)
     types = {label: tuple(map(singular, label_words(label))) for label in _commonest(stats.by_entity_type)}
     explained = {
         place
@@ -247,7 +271,8 @@ def _kinds(question: QuestionWords, stats: GraphStats, heads: Mapping[int, bool]
     noun = _noun_of_a_set(tokens, types) if noun is None else noun
     if noun is not None and noun in heads:
         others = {tokens[place] for place in question.content({*explained, noun})}
-        if heads[noun] or (_exactly(tokens[noun], types) and others <= _NAMELESS - _NONE):
+        alone = others <= _NAMELESS - _NONE
+        if heads[noun] or (_exactly(tokens[noun], types) and (alone or _is_end(question, noun, said))):
             explained.add(noun)
     if noun is not None and (noun in explained or noun not in heads):
         explained.add(noun)
@@ -257,6 +282,18 @@ def _kinds(question: QuestionWords, stats: GraphStats, heads: Mapping[int, bool]
     if {"who", "whom"}.intersection(tokens):
         return [label for label, parts in types.items() if _WHO.intersection(parts)], explained, False
     return [], explained, False
+
+
+def _is_end(question: QuestionWords, noun: int, said: Mapping[Label, Sequence[Occurrence]]) -> bool:
+    """Return whether other words say how the noun's entities are related, so that it only names one end of that.
+
+    In "Which suppliers does Atlas have?", "List all suppliers of what Atlas owns" and "Which suppliers are there for …"
+    the noun is itself the relationship.
+    """
+    following = question.tokens[noun + 1 : noun + 3]
+    if following[:1] == ["of"] or "there" in following or question.is_had(noun):
+        return False
+    return any(one.places != {noun} for found in said.values() for one in found)
 
 
 def _of_unknown(

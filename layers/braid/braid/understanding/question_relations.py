@@ -157,11 +157,32 @@ def is_symmetric(parts: Sequence[str]) -> bool:
     return bool(content) and all((_RELATED, False) in _MEANINGS.get(_key(part), ()) for part in content)
 
 
+def without_kind(parts: Sequence[str], kind_words: Collection[str]) -> Sequence[str]:
+    """Return a label's words without those at its end that only name a kind of entity: *affects* of AFFECTS_SERVICE.
+
+    They are left out only behind a verb or a preposition. The noun of MAIN_SUPPLIER or HAS_SERVICE is the relationship.
+    """
+    for place in range(1, len(parts)):
+        before = parts[:place]
+        if " ".join(map(singular, parts[place:])) in kind_words and (_has_verb(before) or before[-1] in _PREPOSITIONS):
+            return before if _content(before) else parts
+    return parts
+
+
+def _has_verb(parts: Sequence[str]) -> bool:
+    """Return whether a label begins with a verb, such as *affects*, *signed*, *made* or one of a known meaning."""
+    first = next(iter(_content(parts)), "")
+    inflected = first.endswith(("s", "ed")) and not first.endswith("ss")
+    return parts[0] not in _HAVING and (inflected or first in _IRREGULAR or _key(first) in _MEANINGS)
+
+
 @dataclass(frozen=True)
 class QuestionWords:
     """The words of one question."""
 
     text: str
+    kind_words: frozenset[str] = frozenset()
+    """Words at the end of labels that only name a kind of entity, which :meth:`said` ignores: see ``FactQuestion``."""
 
     @cached_property
     def tokens(self) -> list[str]:
@@ -206,7 +227,7 @@ class QuestionWords:
     def said(self, parts: Sequence[str], skipped: Collection[int]) -> list[Occurrence]:
         """Return the occurrences of a label or predicate, one for each place of the first of its words that occurs.
 
-        Empty if the question has less than half of its words.
+        Empty if the question has less than half of its words, without those that only name a kind of entity.
 
         Parameters
         ----------
@@ -215,6 +236,7 @@ class QuestionWords:
         skipped
             Positions of words that are not compared.
         """
+        parts = without_kind(parts, self.kind_words)
         content = _content(parts)
         matched = [self._matches(part, skipped) for part in content]
         found = [places for places in matched if places]
@@ -296,7 +318,7 @@ class QuestionWords:
             return Side.NEITHER if token.endswith(_OBJECT) else Side.BOTH
         possessed = token in self._possessed or (named and derived and not STOP_WORDS.issuperset(previous))
         introduced = following[:1] == ["of"] or previous in (["the"], ["an"], ["a"], ["no"], ["without"])
-        as_noun = possessed or introduced or self._is_had(place)
+        as_noun = possessed or introduced or self.is_had(place)
         if as_noun and derived and token.endswith(_OBJECT):
             return Side.BOTH
         return Side.NEITHER if possessed or (as_noun and derived) else Side.BEFORE
@@ -313,7 +335,7 @@ class QuestionWords:
             previous = self.tokens[place - 1 : place]
         return previous == ["as"] and _PREPOSITIONS.isdisjoint(following)
 
-    def _is_had(self, place: int) -> bool:
+    def is_had(self, place: int) -> bool:
         """Return whether a word is what something has: "How many owners does Atlas have?", "Does it have owners?"."""
         before = [token for token in self.tokens[:place] if token not in {"any", "some"}]
         if _HAVING.intersection(before[-1:]):

@@ -59,7 +59,7 @@ def find_entity_set(
     if not given or asked.of_type is not Asked.NOT:
         return given or None
     related = looked_up((QueryStep(types=asked.types, direction=Direction.BOTH),), QueryReturn.PATHS)
-    out = None if related is None else _related(related, QuestionWords(query.text), asked)
+    out = None if related is None else _related(related, QuestionWords(query.text, frozenset(asked.kind_words)), asked)
     if out is not None and len(kinds) > 1:
         # "Who works on nothing?" means those that could, people and not also teams.
         types = {hit.entity_type for hit in given if hit.id in out}

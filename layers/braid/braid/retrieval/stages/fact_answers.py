@@ -93,7 +93,7 @@ class _Lookup:
         self, graph: KnowledgeGraph, query: Query, asked: FactQuestion, links: Sequence[EntityLink], as_of: datetime
     ) -> None:
         self.graph, self.query, self.asked, self.as_of = graph, query, asked, as_of
-        self.question = QuestionWords(query.text)
+        self.question = QuestionWords(query.text, frozenset(asked.kind_words))
         certain = [link for link in links if link.certainty >= LEAST_CERTAINTY]
         self.anchors = [
             Anchor(link.entity_id, places, _weight(link) if certain else link.score * UNCERTAIN_FACTOR)
@@ -375,7 +375,7 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
     if found is None or found.facts or found.truncated:
         return False
     named = {link.phrase for link in found.links if link.certainty >= LEAST_CERTAINTY}
-    asked = QuestionWords(text)
+    asked = QuestionWords(text, frozenset(question.kind_words))
     if len(named) > 1:
         return AUXILIARY.issuperset(asked.tokens[:1])
     skipped = {*question.explained, *(place for phrase in named for place in _places(asked.tokens, words(phrase)))}
