@@ -493,6 +493,29 @@ def test_the_other_direction_is_no_answer(stages: DemoStages) -> None:
     assert not any(result.facts for result in ask(stages, "What does Atlas own?").results)
 
 
+@pytest.mark.parametrize("predicate", [None, "reports to", "reports directly to"])
+def test_a_predicate_in_the_words_of_its_type_does_not_turn_the_relationship(
+    stages: DemoStages, predicate: str | None
+) -> None:
+    write(stages, ("ben", "REPORTS_TO", "ada", {"predicate": predicate}), ada="Person", ben="Person")
+    for text in ("Whom does Ada report to?", "Who does Ada report to?", "To whom does Ada report?", "Who manages Ada?"):
+        answer = ask(stages, text)
+        assert not any(result.facts for result in answer.results), text
+        assert NOT_RELATED in answer.plan.reasons
+    for text in ("Who reports to Ada?", "Whom does Ada manage?"):
+        assert names(ask(stages, text)) == ["Ben"], text
+    for text in ("Whom does Ben report to?", "To whom does Ben report?", "Who is Ben's manager?"):
+        assert names(ask(stages, text)) == ["Ada"], text
+
+
+def test_a_predicate_in_other_words_than_its_type_may_be_meant_from_either_end(stages: DemoStages) -> None:
+    write(stages, ("ada", "OWNS", "boats", {"predicate": "polished in the spring"}), ada="Person")
+    assert names(ask(stages, "What did Ada polish in the spring?")) == ["Boats"]
+    assert names(ask(stages, "Who was polished by Boats in the spring?")) == ["Ada"]
+    write(stages, ("till", "MAIN_SUPPLIER", "zed", {"predicate": "main supplier"}), till="Team", zed="Organization")
+    assert names(ask(stages, "Who is the main supplier of Till?")) == ["Zed"]
+
+
 def test_a_graph_without_texts_answers(stages: DemoStages) -> None:
     write(stages, ("ada", "OWNS", "atlas"), ("boats", "CALLS", "atlas"), ada="Person")
     assert texts(ask(stages, "Who owns Atlas?").results[0]) == ["Ada owns Atlas"]

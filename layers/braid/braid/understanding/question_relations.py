@@ -170,10 +170,22 @@ def without_kind(parts: Sequence[str], kind_words: Collection[str]) -> Sequence[
 
 
 def _has_verb(parts: Sequence[str]) -> bool:
-    """Return whether a label begins with a verb, such as *affects*, *signed*, *made* or one of a known meaning."""
+    """Return whether a label begins with a verb: an inflected one, or the base form of one of a known meaning."""
     first = next(iter(_content(parts)), "")
-    inflected = first.endswith(("s", "ed")) and not first.endswith("ss")
-    return parts[0] not in _HAVING and (inflected or first in _IRREGULAR or _key(first) in _MEANINGS)
+    known = _key(first) in _MEANINGS and not first.endswith((*_AGENT, *_OBJECT))
+    return parts[0] not in _HAVING and (_is_inflected(first) or known)
+
+
+def _is_inflected(word: str) -> bool:
+    """Return whether a label's word is a verb by its form: *affects*, *signed*, *made*."""
+    return word in _IRREGULAR or (word.endswith(("s", "ed")) and not word.endswith("ss"))
+
+
+def _tells_direction(parts: Sequence[str]) -> bool:
+    """Return whether a label's words show which end is which: those of REPORTS_TO and OWNS do, of MAIN_SUPPLIER not."""
+    if is_symmetric(parts) or parts[0] in _HAVING:
+        return False
+    return parts[-1] in _PREPOSITIONS or any(map(_is_inflected, _content(parts)[:1]))
 
 
 @dataclass(frozen=True)
@@ -473,7 +485,8 @@ def _best_occurrence(question: QuestionWords, edge: _Edge, start: int, skipped: 
     """Return the occurrence of an edge with the largest number of words times quality; None if there is none.
 
     ======================================  ==============================================================
-    The words of its predicate              in either direction; in the wrong one, times :data:`AGAINST`
+    The words of its predicate              in either direction; in the wrong one, times :data:`AGAINST`, and only
+                                            if its type does not say the same and tells the direction
     The words of its type, if symmetric     in either direction; only if its predicate's words do not occur
     The words of any other type             in the direction of the edge only
     ======================================  ==============================================================
@@ -488,13 +501,18 @@ def _best_occurrence(question: QuestionWords, edge: _Edge, start: int, skipped: 
     """
     symmetric = is_symmetric(label_words(edge.label))
     spoken = words(edge.predicate)[:MAX_PREDICATE_WORDS]
-    found = [
-        said if said.inward(start) is edge.inward else said._replace(quality=said.quality * AGAINST)
-        for said in question.said(spoken, skipped)
+    by_predicate = question.said(spoken, skipped)
+    by_type = [] if symmetric and by_predicate else said_by(question, edge.label, skipped)
+    told = _tells_direction(without_kind(label_words(edge.label), question.kind_words))
+    by_its_type = frozenset(place for said in by_type if told for place in said.places)
+    found = [said for said in (*by_predicate, *by_type) if said.inward(start) is edge.inward]
+    found += [
+        said._replace(quality=said.quality * AGAINST)
+        for said in by_predicate
+        if said.inward(start) is not edge.inward and by_its_type.isdisjoint(said.places)
     ]
-    if not found or not symmetric:
-        by_type = said_by(question, edge.label, skipped)
-        found += [said for said in by_type if symmetric or said.inward(start) is edge.inward]
+    if symmetric:
+        found += by_type
     further = question.places_of(spoken, skipped)  # a word of the predicate may occur more than once
     found = [said._replace(places=said.places | further) for said in found]
     return max(found, key=lambda said: (len(said.places) * said.quality, said.quality), default=None)
