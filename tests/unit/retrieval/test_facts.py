@@ -261,6 +261,20 @@ def test_a_set_of_a_type_is_answered_where_no_entity_is_named(stages: DemoStages
         ("Which services depend on nothing?", ["Atlas"]),
         ("Which services have no dependents?", ["Boats"]),
         ("Which services does nothing depend on?", ["Boats"]),
+        ("Which services does no service depend on?", ["Boats"]),
+        ("How many services does no service depend on?", ["Boats"]),
+        ("On which services does no service depend?", ["Boats"]),
+        ("No service depends on which services?", ["Boats"]),
+        ("Are there any services that no service depends on?", ["Boats"]),
+        ("Which services depend on no service?", ["Atlas"]),
+        ("Which services do not depend on any service?", ["Atlas"]),
+        ("Which services does no person own?", ["Atlas"]),
+        ("Which services are owned by no person?", ["Atlas"]),
+        ("Which services are not owned by any person?", ["Atlas"]),
+        ("Which people own no service?", ["Ben"]),
+        ("Who owns no service?", ["Ben"]),
+        ("Which people own no person?", []),
+        ("Which services does no outage depend on?", []),
     ],
 )
 def test_those_without_a_relationship_are_found_on_the_side_that_the_question_says(
@@ -268,6 +282,16 @@ def test_those_without_a_relationship_are_found_on_the_side_that_the_question_sa
 ) -> None:
     write(stages, ("boats", "DEPENDS_ON", "atlas"), ("ada", "OWNS", "boats"), ada="Person", ben="Person")
     assert names(ask(stages, text)) == expected
+
+
+def test_those_that_nothing_of_a_type_is_related_to_may_be_related_to_others(stages: DemoStages) -> None:
+    edges = [("boats", "DEPENDS_ON", "atlas"), ("till", "DEPENDS_ON", "boats"), ("atlas", "OWNED_BY", "till")]
+    write(stages, *edges, till="Team", ada="Person")
+    assert names(ask(stages, "Which services does no service depend on?")) == ["Boats"]
+    assert names(ask(stages, "Which services does no team depend on?")) == ["Atlas"]
+    for text in ("Which services does no team own?", "Which services does nobody own?"):
+        assert names(ask(stages, text)) == ["Boats"], text
+    assert not names(ask(stages, "Which services does no person own?"))
 
 
 def test_who_without_a_relationship_is_of_the_types_that_others_with_it_are_of(stages: DemoStages) -> None:

@@ -69,6 +69,7 @@ _WHOLE: Final = word_set("all every each show count number our")
 _NONE: Final = word_set("no without nobody none nothing")
 _NAMELESS: Final = _NONE | word_set("anyone anybody anything one exist exists there have we our")
 """Words of questions for a set of entities that need no explanation by a relationship."""
+_NO_NOUNS: Final = _ASKING | _SET_WORDS | _NAMELESS | STOP_WORDS
 _YEARS: Final = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _ALL: Final = re.compile(
     r"^\s*(?:please\s+)?(?:list|show|name|give)\b|\b(?:all|every|everything|each)\b", re.IGNORECASE
@@ -134,7 +135,9 @@ def read_fact_question(
         kind_words=tuple(sorted(kind_words)),
         explained=tuple(sorted(explained)),
         anything=stats.records == 0 and asked is Asked.ONE and not types,
-        of_type=_of_type(question, asked, kinds, explained, places, dated=dated) if _are_few(kinds, stats) else None,
+        of_type=_of_type(question, asked, kinds, explained, places, dated=dated, types=stats.by_entity_type)
+        if _are_few(kinds, stats)
+        else None,
     ), (f"facts: the question says {' or '.join(types)}" if types else None)
 
 
@@ -204,6 +207,7 @@ def _of_type(
     places: Collection[int],
     *,
     dated: Collection[int],
+    types: Collection[Label],
 ) -> Asked | None:
     """Return which set of all entities of a type a question asks for if it names none; None if it asks for no such set.
 
@@ -218,13 +222,17 @@ def _of_type(
         Positions of the words that express the relationships.
     dated
         Positions, of those explained, of the words that repeat the question's ``as_of``.
+    types
+        All entity types.
     """
     tokens = question.tokens
-    beside = _ASKING | _SET_WORDS | _NAMELESS | STOP_WORDS
-    said = {tokens[place] for place in explained if place not in dated and tokens[place] not in beside}
+    other = other_end(question, explained)
+    if other is not None and not any(is_named_by(label, tokens[other]) for label in types):
+        return None
+    said = {tokens[place] for place in explained if place not in {*dated, other} and tokens[place] not in _NO_NOUNS}
     nouns = {singular(base_form(noun)) for noun in said}
     is_who = tokens[0] == "who" and not nouns
-    if not is_who and (len(kinds) != 1 or nouns != {"".join(map(singular, label_words(kinds[0])))}):
+    if not is_who and not (len(kinds) == len(nouns) == 1 and is_named_by(kinds[0], *nouns)):
         return None
     if any(tokens[one] not in _NAMELESS for one in question.content({*explained, *places})):
         return None
@@ -235,6 +243,29 @@ def _of_type(
     if asked is Asked.ONE:
         return Asked.ALL if _EXIST.search(question.text) else None
     return asked
+
+
+def other_end(question: QuestionWords, explained: Collection[int]) -> int | None:
+    """Return the position of the noun for what something is not related to: "no *team*" in "Which services does no …".
+
+    None if there is no such noun, as in "Which services have no owner?", or if it is the only one of a question that
+    does not ask who.
+
+    Parameters
+    ----------
+    explained
+        Positions of the words that name a type or that ask for a set.
+    """
+    tokens = question.tokens
+    nouns = [place for place in sorted(explained) if tokens[place] not in _NO_NOUNS]
+    if len(nouns) + (tokens[:1] == ["who"]) < 2:  # noqa: PLR2004 - what is asked for, and the other end
+        return None
+    return next((place for word in ("no", "any") for place in nouns if place and tokens[place - 1] == word), None)
+
+
+def is_named_by(label: Label, noun: str) -> bool:
+    """Return whether a noun is an entity type's own name, in the singular or plural."""
+    return singular(base_form(noun)) == "".join(map(singular, label_words(label)))
 
 
 def _asked(text: str) -> Asked:
