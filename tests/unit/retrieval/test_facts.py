@@ -470,6 +470,45 @@ def test_two_relationships_are_followed_from_the_name(stages: DemoStages) -> Non
         assert texts(ask(stages, text).results[0]) == ["Ada owns Boats, and Boats depends on Atlas"]
 
 
+@pytest.mark.parametrize("predicates", [False, True], ids=["types", "imported"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Who leads the team that owns the service affected by Flood?", ["Ada"]),
+        ("Who leads the team that owns the service that Flood affects?", ["Ada"]),
+        ("Which customer uses the service that depends on Atlas?", ["Zed"]),
+        ("Where does the leader of the team that owns Boats live?", ["Leith"]),
+        ("To whom does the leader of the team that owns Boats report?", ["Bob"]),
+        ("Who manages the leader of the team that owns Boats?", ["Bob"]),
+        ("Who leads the team that owns Boats?", ["Ada"]),
+        ("Which team owns the service affected by Flood?", ["Till"]),
+        ("Who leads the team that owns the service affected by Storm?", []),
+        ("Which customer uses the service that Flood affects?", []),
+        ("Where does the leader of the team that owns the service affected by Flood live?", []),
+    ],
+)
+def test_each_relationship_that_a_question_expresses_in_turn_is_followed(
+    stages: DemoStages, text: str, expected: list[str], *, predicates: bool
+) -> None:
+    kinds = {"flood": "Incident", "storm": "Incident", "till": "Team", "ada": "Person", "bob": "Person"}
+    edges = [("flood", "AFFECTS", "boats"), ("storm", "AFFECTS", "atlas"), ("till", "OWNS", "boats")]
+    edges += [("ada", "LEADS", "till"), ("ada", "LIVES_IN", "leith"), ("ada", "REPORTS_TO", "bob")]
+    edges += [("cars", "DEPENDS_ON", "atlas"), ("zed", "USES", "cars")]
+    said = [(*edge, {"predicate": edge[1].lower().replace("_", " ") if predicates else None}) for edge in edges]
+    write(stages, *said, zed="Customer", leith="City", **kinds)
+    answer = ask(stages, text)
+    found = [fact.name for result in answer.results if result.facts for fact in result.facts.facts]
+    assert found == expected
+    assert not (expected and NOT_RELATED in answer.plan.reasons)
+
+
+def test_that_there_is_no_such_relationship_is_not_said_of_more_in_turn_than_are_followed(stages: DemoStages) -> None:
+    edges = [("flood", "AFFECTS", "boats"), ("till", "OWNS", "boats"), ("ada", "LEADS", "till")]
+    write(stages, *edges, ("ada", "LIVES_IN", "leith"), ada="Person")
+    text = "Where does the leader of the team that owns the service affected by Flood live?"
+    assert NOT_RELATED not in ask(stages, text).plan.reasons
+
+
 def test_two_relationships_are_followed_from_a_name_that_a_text_has_as_its_title(stages: DemoStages) -> None:
     write(stages, ("ada", "OWNS", "boats"), ("boats", "DEPENDS_ON", "atlas"), ada="Person")
     stages.index.upsert([Record(id="page", tenant_id=TENANT, name="Atlas", content="Atlas is old.")])

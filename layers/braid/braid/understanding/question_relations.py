@@ -428,6 +428,8 @@ class Explained(NamedTuple):
     """Quality of the match times the share of the question's words that it explains, in [0, 1]."""
     wording: tuple[str, ...]
     """The predicates that distinguish it from other paths of the same types; empty strings if the types suffice."""
+    places: frozenset[int]
+    """Positions of the words that its edges explain."""
 
 
 class _Edge(NamedTuple):
@@ -478,7 +480,7 @@ def explain(
         explaining |= said.places
         start = min(said.places)
         wording.append(edge.predicate if is_symmetric(label_words(edge.label)) else "")
-    return Explained(quality * question.share_of(explaining, {*skipped, *names_on_path}), tuple(wording))
+    return Explained(quality * question.share_of(explaining, {*skipped, *names_on_path}), tuple(wording), explaining)
 
 
 def _best_occurrence(question: QuestionWords, edge: _Edge, start: int, skipped: set[int]) -> Occurrence | None:
@@ -499,11 +501,13 @@ def _best_occurrence(question: QuestionWords, edge: _Edge, start: int, skipped: 
     skipped
         Positions of words that are not compared.
     """
-    symmetric = is_symmetric(label_words(edge.label))
+    parts = label_words(edge.label)
+    symmetric, told = is_symmetric(parts), _tells_direction(without_kind(parts, question.kind_words))
     spoken = words(edge.predicate)[:MAX_PREDICATE_WORDS]
-    by_predicate = question.said(spoken, skipped)
+    if told and spoken == parts:
+        spoken = []  # an imported graph's "depends on" of DEPENDS_ON
+    by_predicate = question.said(spoken, skipped) if spoken else []
     by_type = [] if symmetric and by_predicate else said_by(question, edge.label, skipped)
-    told = _tells_direction(without_kind(label_words(edge.label), question.kind_words))
     by_its_type = frozenset(place for said in by_type if told for place in said.places)
     found = [said for said in (*by_predicate, *by_type) if said.inward(start) is edge.inward]
     found += [
