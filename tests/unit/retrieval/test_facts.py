@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import StoreError
 from braid.models import Answer, Asked, FactSet, Filters, Kind, Query, Record, Relationship, Result, Source, Vertex
-from braid.models.query import NONE_WITHOUT, NOT_RELATED
+from braid.models.query import NONE_WITH, NONE_WITHOUT, NOT_RELATED
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.answer_size import MAX_WORKFLOW_ANSWER_BYTES
 from braid.settings import Settings
@@ -348,6 +348,28 @@ def test_that_every_entity_of_the_type_is_in_the_relationship_is_said(stages: De
     assert not names(answer)
     assert NONE_WITHOUT in answer.plan.reasons
     assert answer.set_not_answered is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_none"),
+    [
+        ("How many services depend on Boats?", True),
+        ("List all services that depend on Boats", True),
+        ("How many services does Atlas depend on?", True),
+        ("How many people own Atlas?", True),
+        ("How many services depend on Atlas?", False),
+        ("How many people depend on Atlas?", False),
+        ("How many laptops does Atlas own?", False),
+        ("How many services depend on Boats in Lisbon at night?", False),
+        ("How many services depend on what Boats owns?", False),
+        ("Which services depend on Boats?", False),
+    ],
+)
+def test_that_nothing_stands_in_the_relation_is_said_of_a_set(stages: DemoStages, text: str, *, is_none: bool) -> None:
+    write(stages, ("boats", "DEPENDS_ON", "atlas"), ("ada", "OWNS", "boats"), ada="Person")
+    answer = ask(stages, text)
+    assert (NONE_WITH in answer.plan.reasons) is is_none
+    assert not (is_none and (answer.set_not_answered or names(answer)))
 
 
 def test_a_set_of_a_type_is_of_what_is_trusted_valid_and_not_filtered_out(stages: DemoStages) -> None:

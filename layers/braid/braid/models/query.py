@@ -258,6 +258,9 @@ NOT_RELATED: Final = "the graph has no such relationship of what the question na
 NONE_WITHOUT: Final = "every entity of the type that is asked for stands in that relation"
 """Reason of a plan, of a question such as "Which services have no owner?" if each of them has one."""
 
+NONE_WITH: Final = "no entity stands in that relation"
+"""Reason of a plan, of a question such as "How many services depend on A?" if nothing depends on it."""
+
 
 class Plan(Frozen):
     """How one question is answered, and why."""

@@ -181,7 +181,7 @@ def _is_inflected(word: str) -> bool:
     return word in _IRREGULAR or (word.endswith(("s", "ed")) and not word.endswith("ss"))
 
 
-def _tells_direction(parts: Sequence[str]) -> bool:
+def tells_direction(parts: Sequence[str]) -> bool:
     """Return whether a label's words show which end is which: those of REPORTS_TO and OWNS do, of MAIN_SUPPLIER not."""
     if is_symmetric(parts) or parts[0] in _HAVING:
         return False
@@ -502,7 +502,7 @@ def _best_occurrence(question: QuestionWords, edge: _Edge, start: int, skipped: 
         Positions of words that are not compared.
     """
     parts = label_words(edge.label)
-    symmetric, told = is_symmetric(parts), _tells_direction(without_kind(parts, question.kind_words))
+    symmetric, told = is_symmetric(parts), tells_direction(without_kind(parts, question.kind_words))
     spoken = words(edge.predicate)[:MAX_PREDICATE_WORDS]
     if told and spoken == parts:
         spoken = []  # an imported graph's "depends on" of DEPENDS_ON

@@ -21,6 +21,7 @@ from braid.models import (
     Fact,
     FactQuestion,
     FactSet,
+    Filters,
     GraphHit,
     Kind,
     Path,
@@ -38,14 +39,24 @@ from braid.retrieval.stages.entity_sets import find_entity_set
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.stages.stage_messages import FactGroup
 from braid.understanding.multi_hop import label_words
-from braid.understanding.question_relations import AUXILIARY, EMPTY, Anchor, QuestionWords, explain, said_by, sentence
+from braid.understanding.question_relations import (
+    AUXILIARY,
+    EMPTY,
+    Anchor,
+    QuestionWords,
+    explain,
+    said_by,
+    sentence,
+    tells_direction,
+    without_kind,
+)
 from braid.understanding.tokens import STOP_WORDS, occurrences, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import EntityLink, Filters, Label, Query, Record
+    from braid.models import EntityLink, Label, Query, Record
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.stage_messages import GraphFound
@@ -131,7 +142,29 @@ class _Lookup:
         complete = not found.truncated and len(found.hits) < MAX_LIMIT
         if self.asked.asked is Asked.NOT:
             return self._others(found, ranked, relations) if complete and relations and (ranked or not chain) else ()
+        if not ranked and complete and not chain and self._is_empty_set(found, relations):
+            return _set_of((), self._score_said(relations))
         return _shown(ranked, complete=complete)
+
+    def _is_empty_set(self, found: GraphResult, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
+        """Return whether a question asks for all or how many are related to its names, and none of any type is.
+
+        Only if a relationship is expressed that explains the question, the requested type is one of the graph, and no
+        filter may have left entities out; nor are there relationships of a type whose direction is in doubt.
+        """
+        asked, filters = self.asked, self.query.filters
+        if asked.asked is Asked.ONE or not asked.kinds or filters != Filters(trusted_only=filters.trusted_only):
+            return False
+        anchors = {anchor.id: anchor for anchor in self.anchors}
+        labels = {label for label, _ in relations}
+        doubtful = {
+            label for label in labels if not tells_direction(without_kind(label_words(label), self.question.kind_words))
+        }
+        related = any(
+            not doubtful.isdisjoint(hit.path.types) or explain(self.question, self.asking_places, anchors, hit)
+            for hit in found.hits
+        )
+        return not related and self._score_said(relations) >= LEAST_FACT_SCORE
 
     def _ranked(self, found: GraphResult, chain: Sequence[int]) -> list[RankedFacts]:
         wanted = self.query.filters.entity_types
@@ -403,11 +436,11 @@ def set_not_answered(
     """Return the kind of set (all, count, not) that a question asks for, if no resulting fact answers it; else None."""
     if question is None or question.asked is Asked.ONE or any(result.facts for result in results):
         return None
-    return None if none_without(groups) else question.asked
+    return None if none_of_a_set(groups) else question.asked
 
 
-def none_without(groups: Iterable[FactGroup]) -> bool:
-    """Return whether one of the groups counts no entity, as for "Which services have no owner?" where each has one."""
+def none_of_a_set(groups: Iterable[FactGroup]) -> bool:
+    """Return whether a group counts no entity: "How many own Atlas?" where nobody does."""
     return any(not group.count for group in groups)
 
 
