@@ -66,7 +66,7 @@ _NOT: Final = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.IGNORECASE)
 _EXIST: Final = re.compile(r"\b(?:are there|there are|do we have|exists?|what are)\b", re.IGNORECASE)
 _WHOLE: Final = word_set("all every each show count number our")
 """Words before the noun of a set: "show me all the *services*"."""
-_NONE: Final = word_set("no without nobody none nothing")
+_NONE: Final = word_set("no without nobody none nothing lack lacks")
 _NAMELESS: Final = _NONE | word_set("anyone anybody anything one exist exists there have we our")
 """Words of questions for a set of entities that need no explanation by a relationship."""
 _NO_NOUNS: Final = _ASKING | _SET_WORDS | _NAMELESS | STOP_WORDS
@@ -367,9 +367,9 @@ def _noun(tokens: Sequence[str]) -> int | None:
 def _noun_of_a_set(tokens: Sequence[str], types: Mapping[Label, tuple[str, ...]]) -> int | None:
     """Return the position of a type's name behind a word of :data:`_WHOLE`, or in "What are the services?".
 
-    Or at the beginning of "Services of the Till team".
+    Or at the beginning of "Services of the Till team" and "Services that nobody owns".
     """
-    if tokens[1:2] == ["of"] and _exactly(tokens[0], types):
+    if tokens[1:2] in (["of"], ["that"]) and _exactly(tokens[0], types):
         return 0
     for start, token in enumerate(tokens):
         if token in _WHOLE or (start == 1 and list(tokens[:2]) == ["what", "are"]):
