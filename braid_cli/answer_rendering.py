@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from braid.client.results import STRANDS
 from braid.models import LIKELY, Asked, Fusion, Source, in_words
 from braid.models.enums_and_scalars import on_one_line, values_in
-from braid.models.query import NONE_WITHOUT, NOT_RELATED, NOTHING_PASSES
+from braid.models.query import NONE_WITH, NONE_WITHOUT, NOT_RELATED, NOTHING_PASSES
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -144,8 +144,9 @@ def _show_remarks(console: Console, answer: Answer) -> None:
         console.print(Text(f"no record has the field {on_one_line(field)!r} in its metadata{meant}", style="yellow"))
     if NOT_RELATED in answer.plan.reasons:
         console.print(Text(NOT_RELATED, style="yellow"))
-    if NONE_WITHOUT in answer.plan.reasons:
-        console.print(Text(f"none in the graph: {NONE_WITHOUT}", style="yellow"))
+    for reason in (NONE_WITH, NONE_WITHOUT):
+        if reason in answer.plan.reasons:
+            console.print(Text(f"none in the graph: {reason}", style="yellow"))
     if NOTHING_PASSES in answer.plan.reasons:
         told = "no record meets --where and the other filters; --facet FIELD without them shows the values"
         console.print(Text(told, style="yellow"))

@@ -20,7 +20,7 @@ from braid.engines.rerankers.hosted_calls import cut, tokens
 from braid.errors import BraidError, InvalidRequest
 from braid.models import LIKELY, in_words
 from braid.models.enums_and_scalars import printable
-from braid.models.query import NONE_WITHOUT, NOT_RELATED, NOTHING_PASSES
+from braid.models.query import NONE_WITH, NONE_WITHOUT, NOT_RELATED, NOTHING_PASSES
 from braid.retrieval.context.text_fences import fence
 from braid.understanding.intent import names_moment
 from mcp.server import MCPServer
@@ -178,8 +178,8 @@ def _remarks(found: Results, *, dated: bool) -> list[str]:
         remarks.append(f"The question asks for {ASKED[found.answer.set_not_answered]}, which the graph did not answer.")
     if NOT_RELATED in found.answer.plan.reasons:
         remarks.append(f"{NOT_RELATED.capitalize()}.")
-    if NONE_WITHOUT in found.answer.plan.reasons:
-        remarks.append(f"None in the graph: {NONE_WITHOUT}.")
+    none = [reason for reason in (NONE_WITH, NONE_WITHOUT) if reason in found.answer.plan.reasons]
+    remarks += [f"None in the graph: {reason}." for reason in none]
     remarks += [f"No record has the field {field!r} in its metadata." for field in found.answer.plan.unknown_fields]
     if NOTHING_PASSES in found.answer.plan.reasons:
         remarks.append("No record meets the conditions.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import StoreError
 from braid.models import Answer, Asked, FactSet, Filters, Kind, Query, Record, Relationship, Result, Source, Vertex
-from braid.models.query import NONE_WITHOUT, NOT_RELATED
+from braid.models.query import NONE_WITH, NONE_WITHOUT, NOT_RELATED
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.answer_size import MAX_WORKFLOW_ANSWER_BYTES
 from braid.settings import Settings
@@ -261,6 +261,24 @@ def test_a_set_of_a_type_is_answered_where_no_entity_is_named(stages: DemoStages
         ("Which services depend on nothing?", ["Atlas"]),
         ("Which services have no dependents?", ["Boats"]),
         ("Which services does nothing depend on?", ["Boats"]),
+        ("Which services lack an owner?", ["Atlas"]),
+        ("Services that nobody owns", ["Atlas"]),
+        ("Services that no person owns", ["Atlas"]),
+        ("Services that have no owner", ["Atlas"]),
+        ("Which services does no service depend on?", ["Boats"]),
+        ("How many services does no service depend on?", ["Boats"]),
+        ("On which services does no service depend?", ["Boats"]),
+        ("No service depends on which services?", ["Boats"]),
+        ("Are there any services that no service depends on?", ["Boats"]),
+        ("Which services depend on no service?", ["Atlas"]),
+        ("Which services do not depend on any service?", ["Atlas"]),
+        ("Which services does no person own?", ["Atlas"]),
+        ("Which services are owned by no person?", ["Atlas"]),
+        ("Which services are not owned by any person?", ["Atlas"]),
+        ("Which people own no service?", ["Ben"]),
+        ("Who owns no service?", ["Ben"]),
+        ("Which people own no person?", []),
+        ("Which services does no outage depend on?", []),
     ],
 )
 def test_those_without_a_relationship_are_found_on_the_side_that_the_question_says(
@@ -268,6 +286,16 @@ def test_those_without_a_relationship_are_found_on_the_side_that_the_question_sa
 ) -> None:
     write(stages, ("boats", "DEPENDS_ON", "atlas"), ("ada", "OWNS", "boats"), ada="Person", ben="Person")
     assert names(ask(stages, text)) == expected
+
+
+def test_those_that_nothing_of_a_type_is_related_to_may_be_related_to_others(stages: DemoStages) -> None:
+    edges = [("boats", "DEPENDS_ON", "atlas"), ("till", "DEPENDS_ON", "boats"), ("atlas", "OWNED_BY", "till")]
+    write(stages, *edges, till="Team", ada="Person")
+    assert names(ask(stages, "Which services does no service depend on?")) == ["Boats"]
+    assert names(ask(stages, "Which services does no team depend on?")) == ["Atlas"]
+    for text in ("Which services does no team own?", "Which services does nobody own?"):
+        assert names(ask(stages, text)) == ["Boats"], text
+    assert not names(ask(stages, "Which services does no person own?"))
 
 
 def test_who_without_a_relationship_is_of_the_types_that_others_with_it_are_of(stages: DemoStages) -> None:
@@ -324,6 +352,28 @@ def test_that_every_entity_of_the_type_is_in_the_relationship_is_said(stages: De
     assert not names(answer)
     assert NONE_WITHOUT in answer.plan.reasons
     assert answer.set_not_answered is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_none"),
+    [
+        ("How many services depend on Boats?", True),
+        ("List all services that depend on Boats", True),
+        ("How many services does Atlas depend on?", True),
+        ("How many people own Atlas?", True),
+        ("How many services depend on Atlas?", False),
+        ("How many people depend on Atlas?", False),
+        ("How many laptops does Atlas own?", False),
+        ("How many services depend on Boats in Lisbon at night?", False),
+        ("How many services depend on what Boats owns?", False),
+        ("Which services depend on Boats?", False),
+    ],
+)
+def test_that_nothing_stands_in_the_relation_is_said_of_a_set(stages: DemoStages, text: str, *, is_none: bool) -> None:
+    write(stages, ("boats", "DEPENDS_ON", "atlas"), ("ada", "OWNS", "boats"), ada="Person")
+    answer = ask(stages, text)
+    assert (NONE_WITH in answer.plan.reasons) is is_none
+    assert not (is_none and (answer.set_not_answered or names(answer)))
 
 
 def test_a_set_of_a_type_is_of_what_is_trusted_valid_and_not_filtered_out(stages: DemoStages) -> None:
@@ -389,6 +439,41 @@ def test_what_belongs_to_something_is_what_it_has(stages: DemoStages, text: str,
     assert [fact.name for result in answer.results if result.facts for fact in result.facts.facts] == answers
 
 
+@pytest.mark.parametrize("affects", ["AFFECTS_SERVICE", "AFFECT_SERVICE", "AFFECTS"])
+@pytest.mark.parametrize("owns", ["OWNS_SERVICE", "HAS_SERVICE", "OWNS"])
+def test_a_noun_of_a_label_that_only_names_a_kind_neither_says_the_relationship_nor_must_be_said(
+    stages: DemoStages, affects: str, owns: str
+) -> None:
+    kinds = {"flood": "Incident", "storm": "Incident", "till": "Team", "ada": "Person", "pact 7": "Contract"}
+    edges = [("boats", "DEPENDS_ON", "atlas"), ("flood", affects, "boats"), ("storm", affects, "atlas")]
+    edges += [("till", owns, "boats"), ("till", owns, "atlas"), ("ada", "MANAGES_CONTRACT", "pact 7")]
+    write(stages, *edges, ("ada", "MEMBER_OF_TEAM", "till"), **kinds)
+    asked = {
+        "How many services depend on Atlas?": ["Boats"],
+        "Which services depend on Atlas?": ["Boats"],
+        f"Which services does Till {'have' if owns == 'HAS_SERVICE' else 'own'}?": ["Atlas", "Boats"],
+        "Which services does Flood affect?": ["Boats"],
+        "Which services are affected by Storm?": ["Atlas"],
+        "Which incident affects Boats?": ["Flood"],
+        "Who manages Pact 7?": ["Ada"],
+        "Which contract does Ada manage?": ["Pact 7"],
+        "Who is a member of Till?": ["Ada"],
+        "Which team is Ada a member of?": ["Till"],
+    }
+    assert {text: sorted(names(ask(stages, text))) for text in asked} == asked
+
+
+def test_a_noun_that_is_a_type_is_the_relationship_where_nothing_else_says_one(stages: DemoStages) -> None:
+    edges = [("zed", "SUPPLIES", "boats"), ("boats", "DEPENDS_ON", "atlas"), ("atlas", "USES", "zed")]
+    write(stages, *edges, zed="Supplier")
+    asked = {
+        "Which suppliers does Boats have?": ["Zed"],
+        "List all suppliers of the service that depends on Atlas": ["Zed"],
+        "Which suppliers does Atlas use?": ["Zed"],
+    }
+    assert {text: names(ask(stages, text)) for text in asked} == asked
+
+
 def test_a_set_that_the_graph_does_not_answer_is_marked(stages: DemoStages) -> None:
     write(stages, ("boats", "DEPENDS_ON", "atlas"))
     stages.index.upsert([Record(id="r", tenant_id=TENANT, content="Atlas has forty wheels")])
@@ -409,6 +494,45 @@ def test_two_relationships_are_followed_from_the_name(stages: DemoStages) -> Non
     )
     for text in ("Which person owns the service that depends on Atlas?", "Who does what depends on Atlas belong to?"):
         assert texts(ask(stages, text).results[0]) == ["Ada owns Boats, and Boats depends on Atlas"]
+
+
+@pytest.mark.parametrize("predicates", [False, True], ids=["types", "imported"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Who leads the team that owns the service affected by Flood?", ["Ada"]),
+        ("Who leads the team that owns the service that Flood affects?", ["Ada"]),
+        ("Which customer uses the service that depends on Atlas?", ["Zed"]),
+        ("Where does the leader of the team that owns Boats live?", ["Leith"]),
+        ("To whom does the leader of the team that owns Boats report?", ["Bob"]),
+        ("Who manages the leader of the team that owns Boats?", ["Bob"]),
+        ("Who leads the team that owns Boats?", ["Ada"]),
+        ("Which team owns the service affected by Flood?", ["Till"]),
+        ("Who leads the team that owns the service affected by Storm?", []),
+        ("Which customer uses the service that Flood affects?", []),
+        ("Where does the leader of the team that owns the service affected by Flood live?", []),
+    ],
+)
+def test_each_relationship_that_a_question_expresses_in_turn_is_followed(
+    stages: DemoStages, text: str, expected: list[str], *, predicates: bool
+) -> None:
+    kinds = {"flood": "Incident", "storm": "Incident", "till": "Team", "ada": "Person", "bob": "Person"}
+    edges = [("flood", "AFFECTS", "boats"), ("storm", "AFFECTS", "atlas"), ("till", "OWNS", "boats")]
+    edges += [("ada", "LEADS", "till"), ("ada", "LIVES_IN", "leith"), ("ada", "REPORTS_TO", "bob")]
+    edges += [("cars", "DEPENDS_ON", "atlas"), ("zed", "USES", "cars")]
+    said = [(*edge, {"predicate": edge[1].lower().replace("_", " ") if predicates else None}) for edge in edges]
+    write(stages, *said, zed="Customer", leith="City", **kinds)
+    answer = ask(stages, text)
+    found = [fact.name for result in answer.results if result.facts for fact in result.facts.facts]
+    assert found == expected
+    assert not (expected and NOT_RELATED in answer.plan.reasons)
+
+
+def test_that_there_is_no_such_relationship_is_not_said_of_more_in_turn_than_are_followed(stages: DemoStages) -> None:
+    edges = [("flood", "AFFECTS", "boats"), ("till", "OWNS", "boats"), ("ada", "LEADS", "till")]
+    write(stages, *edges, ("ada", "LIVES_IN", "leith"), ada="Person")
+    text = "Where does the leader of the team that owns the service affected by Flood live?"
+    assert NOT_RELATED not in ask(stages, text).plan.reasons
 
 
 def test_two_relationships_are_followed_from_a_name_that_a_text_has_as_its_title(stages: DemoStages) -> None:
@@ -456,6 +580,29 @@ def test_a_preposition_and_a_noun_alone_tell_predicates_apart(stages: DemoStages
 def test_the_other_direction_is_no_answer(stages: DemoStages) -> None:
     write(stages, ("ada", "OWNS", "atlas"), ada="Person")
     assert not any(result.facts for result in ask(stages, "What does Atlas own?").results)
+
+
+@pytest.mark.parametrize("predicate", [None, "reports to", "reports directly to"])
+def test_a_predicate_in_the_words_of_its_type_does_not_turn_the_relationship(
+    stages: DemoStages, predicate: str | None
+) -> None:
+    write(stages, ("ben", "REPORTS_TO", "ada", {"predicate": predicate}), ada="Person", ben="Person")
+    for text in ("Whom does Ada report to?", "Who does Ada report to?", "To whom does Ada report?", "Who manages Ada?"):
+        answer = ask(stages, text)
+        assert not any(result.facts for result in answer.results), text
+        assert NOT_RELATED in answer.plan.reasons
+    for text in ("Who reports to Ada?", "Whom does Ada manage?"):
+        assert names(ask(stages, text)) == ["Ben"], text
+    for text in ("Whom does Ben report to?", "To whom does Ben report?", "Who is Ben's manager?"):
+        assert names(ask(stages, text)) == ["Ada"], text
+
+
+def test_a_predicate_in_other_words_than_its_type_may_be_meant_from_either_end(stages: DemoStages) -> None:
+    write(stages, ("ada", "OWNS", "boats", {"predicate": "polished in the spring"}), ada="Person")
+    assert names(ask(stages, "What did Ada polish in the spring?")) == ["Boats"]
+    assert names(ask(stages, "Who was polished by Boats in the spring?")) == ["Ada"]
+    write(stages, ("till", "MAIN_SUPPLIER", "zed", {"predicate": "main supplier"}), till="Team", zed="Organization")
+    assert names(ask(stages, "Who is the main supplier of Till?")) == ["Zed"]
 
 
 def test_a_graph_without_texts_answers(stages: DemoStages) -> None:

@@ -11,7 +11,7 @@ from braid.ports.knowledge_graph import GraphStats
 from braid.understanding.fact_questions import MAX_LABELS, MAX_OF_A_KIND, MAX_VERTICES, read_fact_question
 from braid.understanding.intent import detect_intent
 from braid.understanding.multi_hop import label_words
-from braid.understanding.question_relations import Anchor, QuestionWords, Side, explain, sentence
+from braid.understanding.question_relations import Anchor, QuestionWords, Side, explain, sentence, without_kind
 from braid.understanding.tokens import words
 
 STATS = GraphStats(
@@ -251,6 +251,37 @@ def test_a_set_may_be_of_a_type_whose_name_also_says_a_relationship(question: st
     facts, _ = read_fact_question(question, SUPPLIES, Intent.LOOKUP)
     assert facts is not None
     assert facts.of_type is of_type
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("AFFECTS_SERVICE", "affects"),
+        ("OWN_SERVICE", "own"),
+        ("MADE_CODE_ENTITY", "made"),
+        ("MEMBER_OF_TEAM", "member of"),
+        ("SIGNED_WITH_SUPPLIER", "signed with"),
+        ("MAIN_SUPPLIER", "main supplier"),
+        ("HAS_MAIN_SUPPLIER", "has main supplier"),
+        ("HAS_SERVICE", "has service"),
+        ("IN_SERVICE", "in service"),
+        ("SERVICE", "service"),
+        ("SUPPLIER_OF", "supplier of"),
+        ("SERVICE_OWNER", "service owner"),
+    ],
+)
+def test_a_label_is_said_without_the_noun_of_a_kind_behind_its_verb(label: str, expected: str) -> None:
+    nouns = frozenset({"service", "team", "supplier", "code entity", "entity"})
+    assert " ".join(without_kind(label_words(label), nouns)) == expected
+
+
+def test_nouns_of_kinds_are_those_of_the_graphs_types_and_of_their_groups() -> None:
+    labels = dict.fromkeys(("AFFECTS_SERVICE", "WORKS_FOR_COMPANY", "LIVES_IN_CITY", "LEADS_TEAM", "HEAD_OF_FIRM"), 1)
+    stats = STATS.model_copy(update={"by_relationship_type": labels})
+    facts, _ = read_fact_question("Who leads Atlas?", stats, Intent.LOOKUP)
+    assert facts is not None
+    assert facts.kind_words == ("company", "service", "team")
+    assert facts.types == ("HEAD_OF_FIRM", "LEADS_TEAM")
 
 
 def test_a_verb_behind_what_is_no_kind_of_thing() -> None:

@@ -238,6 +238,8 @@ class FactQuestion(Frozen):
     """Relationship types that the question's words name."""
     others: tuple[Label, ...] = ()
     """Types whose edges' predicates may match the question; read if ``types`` leave words unexplained."""
+    kind_words: tuple[str, ...] = ()
+    """Words at the end of relationship types that only name a kind of entity: "service" of AFFECTS_SERVICE."""
     explained: tuple[int, ...] = ()
     """Positions of words that name the kind of the answers, or that ask for a set."""
     anything: bool = False
@@ -255,6 +257,9 @@ NOT_RELATED: Final = "the graph has no such relationship of what the question na
 
 NONE_WITHOUT: Final = "every entity of the type that is asked for stands in that relation"
 """Reason of a plan, of a question such as "Which services have no owner?" if each of them has one."""
+
+NONE_WITH: Final = "no entity stands in that relation"
+"""Reason of a plan, of a question such as "How many services depend on A?" if nothing depends on it."""
 
 
 class Plan(Frozen):

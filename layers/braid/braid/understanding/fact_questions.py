@@ -66,9 +66,10 @@ _NOT: Final = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.IGNORECASE)
 _EXIST: Final = re.compile(r"\b(?:are there|there are|do we have|exists?|what are)\b", re.IGNORECASE)
 _WHOLE: Final = word_set("all every each show count number our")
 """Words before the noun of a set: "show me all the *services*"."""
-_NONE: Final = word_set("no without nobody none nothing")
+_NONE: Final = word_set("no without nobody none nothing lack lacks")
 _NAMELESS: Final = _NONE | word_set("anyone anybody anything one exist exists there have we our")
 """Words of questions for a set of entities that need no explanation by a relationship."""
+_NO_NOUNS: Final = _ASKING | _SET_WORDS | _NAMELESS | STOP_WORDS
 _YEARS: Final = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _ALL: Final = re.compile(
     r"^\s*(?:please\s+)?(?:list|show|name|give)\b|\b(?:all|every|everything|each)\b", re.IGNORECASE
@@ -90,17 +91,18 @@ def read_fact_question(
         The question's ``as_of``: a question that is temporal only because of a date (of that year, if it has a
         year) is then about facts as well.
     """
-    question = QuestionWords(text)
     labels = [
         label
         for label in _commonest(stats.by_relationship_type)
         if label not in (MENTIONS, *CAUSAL_TYPES, *TEMPORAL_TYPES)
     ]
+    kind_words = _kind_words(labels, stats)
+    question = QuestionWords(text, kind_words)
     stated = _times_in_year_of(as_of, text) if as_of else []
     if not labels or len(question.tokens) > MAX_WORDS or _is_for_walks(text, intent, stated):
         return None, None
     said = {label: question.said(label_words(label), ()) for label in labels}
-    kinds, explained, only_kinds = _kinds(question, stats, _heads(said))
+    kinds, explained, only_kinds = _kinds(question, stats, said)
     dated = {
         begin + place
         for phrase in map(words, stated)
@@ -108,7 +110,8 @@ def read_fact_question(
         for place in range(len(phrase))
     }
     explained |= dated
-    named = [label for label in labels if any(explained.isdisjoint(one.places) for one in said[label])]
+    said = {label: question.said(label_words(label), explained) for label in labels}
+    named = [label for label in labels if said[label]]
     if not named and kinds:
         named = [label for label in labels if said_by_preposition(question, label_words(label)) is not None]
     asked = _asked(text)
@@ -129,10 +132,30 @@ def read_fact_question(
         only_kinds=only_kinds,
         types=tuple(types),
         others=tuple(others[: MAX_TYPES - len(types)]),
+        kind_words=tuple(sorted(kind_words)),
         explained=tuple(sorted(explained)),
         anything=stats.records == 0 and asked is Asked.ONE and not types,
-        of_type=_of_type(question, asked, kinds, explained, places, dated=dated) if _are_few(kinds, stats) else None,
+        of_type=_of_type(question, asked, kinds, explained, places, dated=dated, types=stats.by_entity_type)
+        if _are_few(kinds, stats)
+        else None,
     ), (f"facts: the question says {' or '.join(types)}" if types else None)
+
+
+def _kind_words(labels: Collection[Label], stats: GraphStats) -> frozenset[str]:
+    """Return the words at the end of these relationship types that only name a kind of entity of the graph.
+
+    They are the name of an entity type, its last word, or a noun of the same group of :data:`_KINDS`; the latter not
+    after "of", as HEAD_OF_STATE is no relationship to a state.
+    """
+    types = [tuple(map(singular, label_words(label))) for label in _commonest(stats.by_entity_type)]
+    known = {" ".join(parts) for parts in types} | {parts[-1] for parts in types if parts}
+    loose = frozenset[str]().union(*(group for group in _KINDS if any(map(group.intersection, types))))
+    found: set[str] = set()
+    for label in labels:
+        parts = label_words(label)
+        ends = {" ".join(map(singular, parts[-size:])) for size in range(1, len(parts))}
+        found |= ends & (known if "of" in parts[-2:-1] else known | loose)
+    return frozenset(found)
 
 
 def _heads(said: Mapping[Label, Sequence[Occurrence]]) -> dict[int, bool]:
@@ -184,6 +207,7 @@ def _of_type(
     places: Collection[int],
     *,
     dated: Collection[int],
+    types: Collection[Label],
 ) -> Asked | None:
     """Return which set of all entities of a type a question asks for if it names none; None if it asks for no such set.
 
@@ -198,13 +222,17 @@ def _of_type(
         Positions of the words that express the relationships.
     dated
         Positions, of those explained, of the words that repeat the question's ``as_of``.
+    types
+        All entity types.
     """
     tokens = question.tokens
-    beside = _ASKING | _SET_WORDS | _NAMELESS | STOP_WORDS
-    said = {tokens[place] for place in explained if place not in dated and tokens[place] not in beside}
+    other = other_end(question, explained)
+    if other is not None and not any(is_named_by(label, tokens[other]) for label in types):
+        return None
+    said = {tokens[place] for place in explained if place not in {*dated, other} and tokens[place] not in _NO_NOUNS}
     nouns = {singular(base_form(noun)) for noun in said}
     is_who = tokens[0] == "who" and not nouns
-    if not is_who and (len(kinds) != 1 or nouns != {"".join(map(singular, label_words(kinds[0])))}):
+    if not is_who and not (len(kinds) == len(nouns) == 1 and is_named_by(kinds[0], *nouns)):
         return None
     if any(tokens[one] not in _NAMELESS for one in question.content({*explained, *places})):
         return None
@@ -217,6 +245,29 @@ def _of_type(
     return asked
 
 
+def other_end(question: QuestionWords, explained: Collection[int]) -> int | None:
+    """Return the position of the noun for what something is not related to: "no *team*" in "Which services does no …".
+
+    None if there is no such noun, as in "Which services have no owner?", or if it is the only one of a question that
+    does not ask who.
+
+    Parameters
+    ----------
+    explained
+        Positions of the words that name a type or that ask for a set.
+    """
+    tokens = question.tokens
+    nouns = [place for place in sorted(explained) if tokens[place] not in _NO_NOUNS]
+    if len(nouns) + (tokens[:1] == ["who"]) < 2:  # noqa: PLR2004 - what is asked for, and the other end
+        return None
+    return next((place for word in ("no", "any") for place in nouns if place and tokens[place - 1] == word), None)
+
+
+def is_named_by(label: Label, noun: str) -> bool:
+    """Return whether a noun is an entity type's own name, in the singular or plural."""
+    return singular(base_form(noun)) == "".join(map(singular, label_words(label)))
+
+
 def _asked(text: str) -> Asked:
     if _NOT.search(text):
         return Asked.NOT
@@ -225,17 +276,21 @@ def _asked(text: str) -> Asked:
     return Asked.ALL if _ALL.search(text) else Asked.ONE
 
 
-def _kinds(question: QuestionWords, stats: GraphStats, heads: Mapping[int, bool]) -> tuple[list[Label], set[int], bool]:
+def _kinds(
+    question: QuestionWords, stats: GraphStats, said: Mapping[Label, Sequence[Occurrence]]
+) -> tuple[list[Label], set[int], bool]:
     """Return the entity types that a question asks for, the positions of their words, and whether no other may answer.
+
+    A word that expresses a relationship is not read as a noun, unless other words express it too, the question says
+    nothing else, or the noun only says what is related otherwise: "What calls Fairlead?" does not ask for calls, but
+    "List all suppliers" and "Which suppliers depend on Atlas?" ask for suppliers.
 
     Parameters
     ----------
-    heads
-        Positions of words that express a relationship and are not read as nouns, unless other words express it too or
-        the question says nothing else: "What calls Fairlead?" does not ask for calls, but "List all suppliers" asks for
-        suppliers.
+    said
+        Where the question expresses each relationship type.
     """
-    tokens = question.tokens
+    tokens, heads = question.tokens, _heads(said)
     types = {label: tuple(map(singular, label_words(label))) for label in _commonest(stats.by_entity_type)}
     explained = {
         place
@@ -247,7 +302,8 @@ def _kinds(question: QuestionWords, stats: GraphStats, heads: Mapping[int, bool]
     noun = _noun_of_a_set(tokens, types) if noun is None else noun
     if noun is not None and noun in heads:
         others = {tokens[place] for place in question.content({*explained, noun})}
-        if heads[noun] or (_exactly(tokens[noun], types) and others <= _NAMELESS - _NONE):
+        alone = others <= _NAMELESS - _NONE
+        if heads[noun] or (_exactly(tokens[noun], types) and (alone or _is_end(question, noun, said))):
             explained.add(noun)
     if noun is not None and (noun in explained or noun not in heads):
         explained.add(noun)
@@ -257,6 +313,18 @@ def _kinds(question: QuestionWords, stats: GraphStats, heads: Mapping[int, bool]
     if {"who", "whom"}.intersection(tokens):
         return [label for label, parts in types.items() if _WHO.intersection(parts)], explained, False
     return [], explained, False
+
+
+def _is_end(question: QuestionWords, noun: int, said: Mapping[Label, Sequence[Occurrence]]) -> bool:
+    """Return whether other words say how the noun's entities are related, so that it only names one end of that.
+
+    In "Which suppliers does Atlas have?", "List all suppliers of what Atlas owns" and "Which suppliers are there for …"
+    the noun is itself the relationship.
+    """
+    following = question.tokens[noun + 1 : noun + 3]
+    if following[:1] == ["of"] or "there" in following or question.is_had(noun):
+        return False
+    return any(one.places != {noun} for found in said.values() for one in found)
 
 
 def _of_unknown(
@@ -299,9 +367,9 @@ def _noun(tokens: Sequence[str]) -> int | None:
 def _noun_of_a_set(tokens: Sequence[str], types: Mapping[Label, tuple[str, ...]]) -> int | None:
     """Return the position of a type's name behind a word of :data:`_WHOLE`, or in "What are the services?".
 
-    Or at the beginning of "Services of the Till team".
+    Or at the beginning of "Services of the Till team" and "Services that nobody owns".
     """
-    if tokens[1:2] == ["of"] and _exactly(tokens[0], types):
+    if tokens[1:2] in (["of"], ["that"]) and _exactly(tokens[0], types):
         return 0
     for start, token in enumerate(tokens):
         if token in _WHOLE or (start == 1 and list(tokens[:2]) == ["what", "are"]):

@@ -157,11 +157,44 @@ def is_symmetric(parts: Sequence[str]) -> bool:
     return bool(content) and all((_RELATED, False) in _MEANINGS.get(_key(part), ()) for part in content)
 
 
+def without_kind(parts: Sequence[str], kind_words: Collection[str]) -> Sequence[str]:
+    """Return a label's words without those at its end that only name a kind of entity: *affects* of AFFECTS_SERVICE.
+
+    They are left out only behind a verb or a preposition. The noun of MAIN_SUPPLIER or HAS_SERVICE is the relationship.
+    """
+    for place in range(1, len(parts)):
+        before = parts[:place]
+        if " ".join(map(singular, parts[place:])) in kind_words and (_has_verb(before) or before[-1] in _PREPOSITIONS):
+            return before if _content(before) else parts
+    return parts
+
+
+def _has_verb(parts: Sequence[str]) -> bool:
+    """Return whether a label begins with a verb: an inflected one, or the base form of one of a known meaning."""
+    first = next(iter(_content(parts)), "")
+    known = _key(first) in _MEANINGS and not first.endswith((*_AGENT, *_OBJECT))
+    return parts[0] not in _HAVING and (_is_inflected(first) or known)
+
+
+def _is_inflected(word: str) -> bool:
+    """Return whether a label's word is a verb by its form: *affects*, *signed*, *made*."""
+    return word in _IRREGULAR or (word.endswith(("s", "ed")) and not word.endswith("ss"))
+
+
+def tells_direction(parts: Sequence[str]) -> bool:
+    """Return whether a label's words show which end is which: those of REPORTS_TO and OWNS do, of MAIN_SUPPLIER not."""
+    if is_symmetric(parts) or parts[0] in _HAVING:
+        return False
+    return parts[-1] in _PREPOSITIONS or any(map(_is_inflected, _content(parts)[:1]))
+
+
 @dataclass(frozen=True)
 class QuestionWords:
     """The words of one question."""
 
     text: str
+    kind_words: frozenset[str] = frozenset()
+    """Words at the end of labels that only name a kind of entity, which :meth:`said` ignores: see ``FactQuestion``."""
 
     @cached_property
     def tokens(self) -> list[str]:
@@ -206,7 +239,7 @@ class QuestionWords:
     def said(self, parts: Sequence[str], skipped: Collection[int]) -> list[Occurrence]:
         """Return the occurrences of a label or predicate, one for each place of the first of its words that occurs.
 
-        Empty if the question has less than half of its words.
+        Empty if the question has less than half of its words, without those that only name a kind of entity.
 
         Parameters
         ----------
@@ -215,6 +248,7 @@ class QuestionWords:
         skipped
             Positions of words that are not compared.
         """
+        parts = without_kind(parts, self.kind_words)
         content = _content(parts)
         matched = [self._matches(part, skipped) for part in content]
         found = [places for places in matched if places]
@@ -296,7 +330,7 @@ class QuestionWords:
             return Side.NEITHER if token.endswith(_OBJECT) else Side.BOTH
         possessed = token in self._possessed or (named and derived and not STOP_WORDS.issuperset(previous))
         introduced = following[:1] == ["of"] or previous in (["the"], ["an"], ["a"], ["no"], ["without"])
-        as_noun = possessed or introduced or self._is_had(place)
+        as_noun = possessed or introduced or self.is_had(place)
         if as_noun and derived and token.endswith(_OBJECT):
             return Side.BOTH
         return Side.NEITHER if possessed or (as_noun and derived) else Side.BEFORE
@@ -313,7 +347,7 @@ class QuestionWords:
             previous = self.tokens[place - 1 : place]
         return previous == ["as"] and _PREPOSITIONS.isdisjoint(following)
 
-    def _is_had(self, place: int) -> bool:
+    def is_had(self, place: int) -> bool:
         """Return whether a word is what something has: "How many owners does Atlas have?", "Does it have owners?"."""
         before = [token for token in self.tokens[:place] if token not in {"any", "some"}]
         if _HAVING.intersection(before[-1:]):
@@ -394,6 +428,8 @@ class Explained(NamedTuple):
     """Quality of the match times the share of the question's words that it explains, in [0, 1]."""
     wording: tuple[str, ...]
     """The predicates that distinguish it from other paths of the same types; empty strings if the types suffice."""
+    places: frozenset[int]
+    """Positions of the words that its edges explain."""
 
 
 class _Edge(NamedTuple):
@@ -444,14 +480,15 @@ def explain(
         explaining |= said.places
         start = min(said.places)
         wording.append(edge.predicate if is_symmetric(label_words(edge.label)) else "")
-    return Explained(quality * question.share_of(explaining, {*skipped, *names_on_path}), tuple(wording))
+    return Explained(quality * question.share_of(explaining, {*skipped, *names_on_path}), tuple(wording), explaining)
 
 
 def _best_occurrence(question: QuestionWords, edge: _Edge, start: int, skipped: set[int]) -> Occurrence | None:
     """Return the occurrence of an edge with the largest number of words times quality; None if there is none.
 
     ======================================  ==============================================================
-    The words of its predicate              in either direction; in the wrong one, times :data:`AGAINST`
+    The words of its predicate              in either direction; in the wrong one, times :data:`AGAINST`, and only
+                                            if its type does not say the same and tells the direction
     The words of its type, if symmetric     in either direction; only if its predicate's words do not occur
     The words of any other type             in the direction of the edge only
     ======================================  ==============================================================
@@ -464,15 +501,22 @@ def _best_occurrence(question: QuestionWords, edge: _Edge, start: int, skipped: 
     skipped
         Positions of words that are not compared.
     """
-    symmetric = is_symmetric(label_words(edge.label))
+    parts = label_words(edge.label)
+    symmetric, told = is_symmetric(parts), tells_direction(without_kind(parts, question.kind_words))
     spoken = words(edge.predicate)[:MAX_PREDICATE_WORDS]
-    found = [
-        said if said.inward(start) is edge.inward else said._replace(quality=said.quality * AGAINST)
-        for said in question.said(spoken, skipped)
+    if told and spoken == parts:
+        spoken = []  # an imported graph's "depends on" of DEPENDS_ON
+    by_predicate = question.said(spoken, skipped) if spoken else []
+    by_type = [] if symmetric and by_predicate else said_by(question, edge.label, skipped)
+    by_its_type = frozenset(place for said in by_type if told for place in said.places)
+    found = [said for said in (*by_predicate, *by_type) if said.inward(start) is edge.inward]
+    found += [
+        said._replace(quality=said.quality * AGAINST)
+        for said in by_predicate
+        if said.inward(start) is not edge.inward and by_its_type.isdisjoint(said.places)
     ]
-    if not found or not symmetric:
-        by_type = said_by(question, edge.label, skipped)
-        found += [said for said in by_type if symmetric or said.inward(start) is edge.inward]
+    if symmetric:
+        found += by_type
     further = question.places_of(spoken, skipped)  # a word of the predicate may occur more than once
     found = [said._replace(places=said.places | further) for said in found]
     return max(found, key=lambda said: (len(said.places) * said.quality, said.quality), default=None)

@@ -1,15 +1,17 @@
 """Relationships as answers (facts): looks them up from the question's names, and makes results with their evidence.
 
 "Who maintains the ledger?" asks for a relationship; :mod:`braid.understanding.fact_questions` detects which.
-At most three bounded graph queries are sent: along two relationships if the question names two, else along one; and for
-all entities of a type if it asks which are *not* in the relationship. Questions that name no entity are looked up by
-:mod:`braid.retrieval.stages.entity_sets`. ``sentence`` in :mod:`braid.understanding.question_relations` writes an edge
-as a sentence. The graph leaves out relationships that are not valid; ``_allowed`` drops facts whose evidence is not.
+At most three bounded graph queries are sent: along two or three relationships if the question names so many in turn,
+else along one; and for all entities of a type if it asks which are *not* in the relationship. Questions that name no
+entity are looked up by :mod:`braid.retrieval.stages.entity_sets`. ``sentence`` in
+:mod:`braid.understanding.question_relations` writes an edge as a sentence. The graph leaves out relationships that are
+not valid; ``_allowed`` drops facts whose evidence is not.
 """
 
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from braid.models import (
@@ -19,6 +21,7 @@ from braid.models import (
     Fact,
     FactQuestion,
     FactSet,
+    Filters,
     GraphHit,
     Kind,
     Path,
@@ -36,14 +39,24 @@ from braid.retrieval.stages.entity_sets import find_entity_set
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.stages.stage_messages import FactGroup
 from braid.understanding.multi_hop import label_words
-from braid.understanding.question_relations import AUXILIARY, EMPTY, Anchor, QuestionWords, explain, said_by, sentence
+from braid.understanding.question_relations import (
+    AUXILIARY,
+    EMPTY,
+    Anchor,
+    QuestionWords,
+    explain,
+    said_by,
+    sentence,
+    tells_direction,
+    without_kind,
+)
 from braid.understanding.tokens import STOP_WORDS, occurrences, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import EntityLink, Filters, Label, Query, Record
+    from braid.models import EntityLink, Label, Query, Record
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.stage_messages import GraphFound
@@ -57,9 +70,12 @@ LEAST_WEIGHT: Final = 0.7
 """Least weight of a name that is not misspelt: "Dele" for Dele Okonjo with a synonym of the relationship answers."""
 UNASKED_SCORE: Final = 0.7
 """Score of a named entity's relationship that no word of the question expresses, in a graph without texts."""
+MAX_HOPS: Final = 3
+"""Most relationships of a question that are followed one after another."""
 MAX_UNEXPLAINED: Final = 4
 """Most words that no relationship type explains; if there are more, no predicates are searched."""
 _NARROWING: Final = frozenset({"in", "of", "at", "for"})
+_ARTICLES: Final = frozenset({"a", "an", "the"})
 _JOINING: Final = frozenset({"and", "or"})
 GRAPH: Final = "knowledge graph"
 """Title of the citation of facts without evidence."""
@@ -93,7 +109,7 @@ class _Lookup:
         self, graph: KnowledgeGraph, query: Query, asked: FactQuestion, links: Sequence[EntityLink], as_of: datetime
     ) -> None:
         self.graph, self.query, self.asked, self.as_of = graph, query, asked, as_of
-        self.question = QuestionWords(query.text)
+        self.question = QuestionWords(query.text, frozenset(asked.kind_words))
         certain = [link for link in links if link.certainty >= LEAST_CERTAINTY]
         self.anchors = [
             Anchor(link.entity_id, places, _weight(link) if certain else link.score * UNCERTAIN_FACTOR)
@@ -109,19 +125,48 @@ class _Lookup:
         """Whether the noun for what is asked, which no relationship is compared with, excludes other types."""
 
     def groups(self) -> tuple[FactGroup, ...]:
-        """Return the paths along two relationships that answer the question; if there are none, paths along one."""
+        """Return the paths along all relationships that the question expresses in turn; if there are none, along one.
+
+        A path that leaves one of these relationships out answers another question, and is no fact.
+        """
         relations = [(label, one) for label in self.asked.types for one in said_by(self.question, label, self.skipped)]
-        found, ranked = self._look_up(self._two_steps(relations))
+        by_place: dict[int, list[tuple[Label, Occurrence]]] = {}
+        for label, one in relations:
+            by_place.setdefault(min(one.places), []).append((label, one))
+        chain = self._chain(by_place)
+        found, ranked = self._look_up(self._steps(chain, by_place), chain)
         if not ranked:
-            found, ranked = self._look_up(self._one_step(relations))
+            found, ranked = self._look_up(self._one_step(relations), chain)
         if found is None:
             return ()
         complete = not found.truncated and len(found.hits) < MAX_LIMIT
         if self.asked.asked is Asked.NOT:
-            return self._others(found, ranked, relations) if complete and relations else ()
+            return self._others(found, ranked, relations) if complete and relations and (ranked or not chain) else ()
+        if not ranked and complete and not chain and self._is_empty_set(found, relations):
+            return _set_of((), self._score_said(relations))
         return _shown(ranked, complete=complete)
 
-    def _ranked(self, found: GraphResult) -> list[RankedFacts]:
+    def _is_empty_set(self, found: GraphResult, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
+        """Return whether a question asks for all or how many are related to its names, and none of any type is.
+
+        Only if a relationship is expressed that explains the question, the requested type is one of the graph, and no
+        filter may have left entities out; nor are there relationships of a type whose direction is in doubt.
+        """
+        asked, filters = self.asked, self.query.filters
+        if asked.asked is Asked.ONE or not asked.kinds or filters != Filters(trusted_only=filters.trusted_only):
+            return False
+        anchors = {anchor.id: anchor for anchor in self.anchors}
+        labels = {label for label, _ in relations}
+        doubtful = {
+            label for label in labels if not tells_direction(without_kind(label_words(label), self.question.kind_words))
+        }
+        related = any(
+            not doubtful.isdisjoint(hit.path.types) or explain(self.question, self.asking_places, anchors, hit)
+            for hit in found.hits
+        )
+        return not related and self._score_said(relations) >= LEAST_FACT_SCORE
+
+    def _ranked(self, found: GraphResult, chain: Sequence[int]) -> list[RankedFacts]:
         wanted = self.query.filters.entity_types
         anchors = {anchor.id: anchor for anchor in self.anchors}
         scored = []
@@ -134,53 +179,74 @@ class _Lookup:
             if self.only_kinds and hit.entity_type not in (*self.asked.kinds, DEFAULT_ENTITY_TYPE):
                 continue
             explained = explain(self.question, self.asking_places, anchors, hit)
-            if explained is not None:
+            if explained is not None and explained.places.issuperset(chain):
                 scored.append((hit, explained.score, explained.wording))
-            elif self.asked.anything and len(hit.path.types) == 1:
+            elif explained is None and self.asked.anything and len(hit.path.types) == 1:
                 scored.append((hit, UNASKED_SCORE, hit.path.predicates))
         weights = {anchor.id: anchor.weight for anchor in self.anchors}
         return rank_facts(scored, weights=weights, kinds=self.asked.kinds)
 
-    def _two_steps(self, relations: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
-        """Return two steps: along the relationship expressed nearest to the question's only name, then along the next.
+    def _chain(self, by_place: Mapping[int, list[tuple[Label, Occurrence]]]) -> list[int]:
+        """Return the positions of the relationships that are expressed in turn, that of the question's only name first.
 
-        Empty if the question has several names, or does not express two relationships in turn. Entities that one name
-        means, such as a team and a text with its name as a title, are looked up together.
+        Empty if the question has several names, or does not express at least two relationships in turn. Entities that
+        one name means, such as a team and a text with its name as a title, are looked up together.
         """
-        if len({anchor.places for anchor in self.anchors}) != 1:
-            return ()
-        by_place: dict[int, list[tuple[Label, Occurrence]]] = {}
-        for label, one in relations:
-            by_place.setdefault(min(one.places), []).append((label, one))
-        nearest = sorted(by_place, key=self._from_name)[:2]
-        if len(nearest) < 2:  # noqa: PLR2004 - two relationships
-            return ()
-        near, far = ({label for label, _ in by_place[place]} for place in nearest)
-        # "the parts that it contains" expresses one relationship twice.
-        said_twice = far <= near and self.question.keys[nearest[0]] != self.question.keys[nearest[1]]
-        if said_twice or self._are_joined(nearest):
-            return ()
+        if len({anchor.places for anchor in self.anchors}) != 1 or self._are_joined(sorted(by_place)):
+            return []
+        chain: list[int] = []
+        for place in self._from_name(by_place):
+            if not chain or not self._is_again(place, chain[-1], by_place):
+                chain.append(place)
+        return chain if len(chain) > 1 else []
+
+    def _is_again(self, place: int, before: int, by_place: Mapping[int, list[tuple[Label, Occurrence]]]) -> bool:
+        """Return whether two words express one relationship: "the *parts* that it *contains*".
+
+        "Who *manages* the *leader* of …" expresses two: one is the other's object.
+        """
+        tokens, keys = self.question.tokens, self.question.keys
+        between = tokens[min(place, before) + 1 : max(place, before)]
+        if keys[place] == keys[before] or (between and _ARTICLES.issuperset(between)):
+            return False
+        return _best_labels(by_place[place]) <= _best_labels(by_place[before])
+
+    def _steps(
+        self, chain: Sequence[int], by_place: Mapping[int, list[tuple[Label, Occurrence]]]
+    ) -> tuple[QueryStep, ...]:
+        """Return one step along each relationship of a chain; empty if there are more than :data:`MAX_HOPS`."""
         steps = []
-        for place, before in zip(nearest, (min(self.name_places), nearest[0]), strict=True):
+        for place, before in zip(chain, (min(self.name_places), *chain), strict=False):
             ways = {one.inward(before) for _, one in by_place[place]}
             direction = Direction.BOTH if len(ways) > 1 else (Direction.IN if ways.pop() else Direction.OUT)
             labels = tuple(dict.fromkeys(label for label, _ in by_place[place]))
             steps.append(QueryStep(types=labels, direction=direction))
-        return tuple(steps)
+        return tuple(steps) if len(steps) <= MAX_HOPS else ()
 
     def _are_joined(self, places: Sequence[int]) -> bool:
         """Return whether "and" or "or" joins two words, with only prepositions in between: "owns or works on"."""
-        between = set(self.question.tokens[min(places) + 1 : max(places)])
-        return not between.isdisjoint(_JOINING) and between <= _JOINING | {"on", "in", "to"}
+        return any(
+            not _JOINING.isdisjoint(between) and _JOINING.union({"on", "in", "to"}).issuperset(between)
+            for first, last in pairwise(places)
+            if (between := self.question.tokens[first + 1 : last])
+        )
 
-    def _from_name(self, place: int) -> tuple[int, bool]:
-        """Return the distance of a word from the name as a sort key: content words between, words before it first.
+    def _from_name(self, places: Iterable[int]) -> list[int]:
+        """Return positions of words, the nearest to the name first: content words between, words before it first.
 
-        In "Which team does the person who works on Atlas belong to?" *works on* is nearer to Atlas than *belong to*.
+        In "Which team does the person who works on Atlas belong to?" *works on* is nearer to Atlas than *belong to*. A
+        word after the name is the last if one just before has the name as its object, so that in "Where does the leader
+        of the team that owns Atlas live?" *live* comes after *leader*.
         """
         first, last = min(self.name_places), max(self.name_places)
-        between = self.question.tokens[place + 1 : first] if place < first else self.question.tokens[last + 1 : place]
-        return sum(token not in EMPTY for token in between), place > last
+
+        def distance(place: int) -> int:
+            tokens = self.question.tokens
+            between = tokens[place + 1 : first] if place < first else tokens[last + 1 : place]
+            return sum(token not in EMPTY for token in between)
+
+        is_object = any(place < first and not distance(place) for place in places)
+        return sorted(places, key=lambda place: (is_object and place > last, distance(place), place > last))
 
     def _one_step(self, relations: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
         """Return one step along the relationships that the question expresses; empty if there are none.
@@ -194,13 +260,21 @@ class _Lookup:
             types += tuple(label for label in (*self.asked.types, *self.asked.others) if label not in types)
         return (QueryStep(types=types, direction=Direction.BOTH),) if types else ()
 
-    def _look_up(self, steps: tuple[QueryStep, ...]) -> tuple[GraphResult | None, list[RankedFacts]]:
-        """Return the paths from the names along some steps, and the best groups of them; None if there are no steps."""
+    def _look_up(
+        self, steps: tuple[QueryStep, ...], chain: Sequence[int]
+    ) -> tuple[GraphResult | None, list[RankedFacts]]:
+        """Return the paths from the names along some steps, and the best groups of them; None if there are no steps.
+
+        Parameters
+        ----------
+        chain
+            Positions of the words that each path has to explain.
+        """
         if not steps:
             return None, []
         start = QueryStart.unchecked(ids=tuple(anchor.id for anchor in self.anchors))
         found = self._query(start, steps, QueryReturn.PATHS)
-        return found, self._ranked(found)
+        return found, self._ranked(found, chain)
 
     def _query(self, start: QueryStart, steps: tuple[QueryStep, ...], returns: QueryReturn) -> GraphResult:
         return self.graph.query(
@@ -251,7 +325,7 @@ class _Lookup:
     def _is_end(self, anchor: Anchor, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
         """Return whether a name is one end of a relationship, and not what narrows the set: "no owner in Beacon"."""
         place = min(anchor.places) - 1
-        while place > 0 and self.question.tokens[place] in {"a", "an", "the"}:
+        while place > 0 and self.question.tokens[place] in _ARTICLES:
             place -= 1
         before = self.question.tokens[place] if place > 0 else ""
         return before not in _NARROWING or any(
@@ -273,6 +347,12 @@ class _Lookup:
 def _weight(link: EntityLink) -> float:
     """Return the score of a link, which is at least :data:`LEAST_WEIGHT` unless the name is misspelt."""
     return link.score if link.misspelt else max(link.score, LEAST_WEIGHT)
+
+
+def _best_labels(said: Sequence[tuple[Label, Occurrence]]) -> set[Label]:
+    """Return the relationship types that a word expresses best: DEPENDS_ON, and not its synonym USES, by "depends"."""
+    best = max(one.quality for _, one in said)
+    return {label for label, one in said if one.quality == best}
 
 
 def _set_of(hits: Iterable[GraphHit], score: float) -> tuple[FactGroup, ...]:
@@ -356,11 +436,11 @@ def set_not_answered(
     """Return the kind of set (all, count, not) that a question asks for, if no resulting fact answers it; else None."""
     if question is None or question.asked is Asked.ONE or any(result.facts for result in results):
         return None
-    return None if none_without(groups) else question.asked
+    return None if none_of_a_set(groups) else question.asked
 
 
-def none_without(groups: Iterable[FactGroup]) -> bool:
-    """Return whether one of the groups counts no entity, as for "Which services have no owner?" where each has one."""
+def none_of_a_set(groups: Iterable[FactGroup]) -> bool:
+    """Return whether a group counts no entity: "How many own Atlas?" where nobody does."""
     return any(not group.count for group in groups)
 
 
@@ -375,12 +455,14 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
     if found is None or found.facts or found.truncated:
         return False
     named = {link.phrase for link in found.links if link.certainty >= LEAST_CERTAINTY}
-    asked = QuestionWords(text)
+    asked = QuestionWords(text, frozenset(question.kind_words))
     if len(named) > 1:
         return AUXILIARY.issuperset(asked.tokens[:1])
     skipped = {*question.explained, *(place for phrase in named for place in _places(asked.tokens, words(phrase)))}
-    said = {place for label in question.types for one in said_by(asked, label, skipped) for place in one.places}
-    return bool(named and said) and not asked.content(skipped | said)
+    occurring = [one for label in question.types for one in said_by(asked, label, skipped)]
+    said = {place for one in occurring for place in one.places}
+    in_turn = len({min(one.places) for one in occurring})
+    return bool(named and said) and in_turn <= MAX_HOPS and not asked.content(skipped | said)
 
 
 def _of_evidence(query: Query) -> Filters:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from braid.deadline import Stopwatch
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
-from braid.models import Answer, Filters, Fusion, Mode, Ranking, Result, Source, Strategy, earliest
-from braid.models.query import NONE_WITHOUT, NOT_RELATED, NOTHING_PASSES
+from braid.models import Answer, Asked, Filters, Fusion, Mode, Ranking, Result, Source, Strategy, earliest
+from braid.models.query import NONE_WITH, NONE_WITHOUT, NOT_RELATED, NOTHING_PASSES
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
 from braid.ranking.fusion import DEFAULT_PARAMETERS, adaptive_lexical_share, adaptive_weights, best_scores, fuse
@@ -23,7 +23,7 @@ from braid.retrieval.stages.answer_size import shortened
 from braid.retrieval.stages.candidates import Hydrated, Ranked, hydrate, without_text
 from braid.retrieval.stages.confidence import confidence
 from braid.retrieval.stages.excerpts import Excerpts
-from braid.retrieval.stages.fact_answers import evidence_of, fact_results, none_without, not_related, set_not_answered
+from braid.retrieval.stages.fact_answers import evidence_of, fact_results, none_of_a_set, not_related, set_not_answered
 from braid.retrieval.stages.reordering_by_text import cohere, keep_best_text
 from braid.retrieval.stages.results_and_citations import first_distinct, related_entities, result_of, runners_up
 from braid.telemetry import names
@@ -211,8 +211,9 @@ def _plan_with_reasons(request: FuseRequest, groups: Sequence[FactGroup]) -> Pla
         return plan
     unfiltered = query.filters == Filters(trusted_only=query.filters.trusted_only)
     reasons = [NOT_RELATED] if unfiltered and not_related(query.text, plan.facts, request.linked) else []
-    if unfiltered and none_without(groups):
-        reasons.append(NONE_WITHOUT)
+    if unfiltered and none_of_a_set(groups):
+        of_those_without = plan.facts is not None and Asked.NOT in (plan.facts.asked, plan.facts.of_type)
+        reasons.append(NONE_WITHOUT if of_those_without else NONE_WITH)
     if query.filters.metadata and not (found or narrowed):
         reasons.append(NOTHING_PASSES)
     return plan.altered(reasons=(*plan.reasons, *reasons)) if reasons else plan
