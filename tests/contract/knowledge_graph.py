@@ -526,6 +526,14 @@ class KnowledgeGraphContract:
         assert graph.link(ACME, ["^fenwick"], as_of=AS_OF) == []
         assert [link.entity_id for link in graph.link(ACME, ["^lode"], as_of=AS_OF)] == ["firm"]
 
+    def test_an_identifier_names_an_entity_and_none_of_the_chunks_with_it_in_their_title(
+        self, graph: KnowledgeGraph
+    ) -> None:
+        title = "INC-322: Payout run skipped"
+        chunk = vertex("chunk", name=title, entity_type="Document", has_record=True)
+        graph.upsert([vertex("incident", name=title, entity_type="Incident"), chunk], [])
+        assert [link.entity_id for link in graph.link(ACME, ["~inc 322"], as_of=AS_OF)] == ["incident"]
+
     def test_a_name_is_linked_by_the_keys_of_a_word_that_one_letter_tells_it_apart_from(
         self, graph: KnowledgeGraph
     ) -> None:

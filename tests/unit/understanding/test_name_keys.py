@@ -152,6 +152,16 @@ def test_names_are_found_however_their_words_are_joined_and_their_umlauts_writte
     assert found(graph, "What does the LX500 cost?") == {"LX500": 1.0}
 
 
+def test_an_identifier_in_another_spelling_names_what_is_called_so_before_what_only_begins_with_it(
+    graph: KnowledgeGraph,
+) -> None:
+    named(graph, "INC-131: Read outage")
+    assert found(graph, "Who ended INC131?") == {"INC-131: Read outage": 0.64}
+    named(graph, "INC-131")
+    assert found(graph, "Who ended INC131?") == {"INC-131": 0.8}
+    assert found(graph, "Who ended INC-131?") == {"INC-131": 1.0, "INC-131: Read outage": 0.8}
+
+
 def test_the_words_that_matched_are_the_questions_own(graph: KnowledgeGraph) -> None:
     named(graph, "Saltmarrow")
     assert [link.phrase for link in linked_names(graph, "acme", "Where is Salt-Marrow?", as_of=NOW)] == ["salt marrow"]

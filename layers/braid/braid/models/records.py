@@ -192,6 +192,11 @@ class Vertex(NewVertex):
         """Whether only its id is known, because only edges name it."""
         return self == Vertex(id=self.id, tenant_id=self.tenant_id, trusted=self.trusted)
 
+    @property
+    def is_text(self) -> bool:
+        """Whether it is of a text: of a record without an entity type, whose name is its title."""
+        return self.has_record and self.entity_type == DOCUMENT_TYPE
+
 
 class RelationshipKey(Frozen):
     """Identity of an edge within its tenant; a missing predicate equals an empty one."""

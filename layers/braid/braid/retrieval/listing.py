@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Kind
-from braid.models.records import DOCUMENT_TYPE
 from braid.ports.keys import MAX_PAGE, encode
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class _EdgeCounts:
 
     def add(self, page: GraphPage) -> None:
         """Add a page."""
-        self.entities += [one for one in page.vertices if one.name and not is_text(one)]
+        self.entities += [one for one in page.vertices if one.name and not one.is_text]
         self._edges.update(end for edge in page.relationships for end in (edge.source, edge.target))
         if page.unread:  # of its only vertex
             self._edges[page.vertices[0].id] += page.unread
@@ -127,8 +126,3 @@ class _EdgeCounts:
         """Return the entities with their edges, those with most first."""
         counted = [(one, self._edges[one.id]) for one in self.entities]
         return sorted(counted, key=lambda one: (-one[1], one[0].name or "", one[0].id))
-
-
-def is_text(vertex: Vertex) -> bool:
-    """Return whether a vertex is of a text: of a record without an entity type, whose name is its title."""
-    return vertex.has_record and vertex.entity_type == DOCUMENT_TYPE

@@ -88,24 +88,27 @@ class LookupKey(NamedTuple):
     """Whether it is another spelling of a phrase that may be misspelt."""
 
 
-def stored_forms(*names: str) -> list[str]:
+def stored_forms(*names: str, is_text: bool = False) -> list[str]:
     """Return the keys of other forms of an entity's names, each with its mark.
 
     "Humboldt Peak (Colorado)" and "Nicholas I, Lord of Mecklenburg" are shortened to the part before the bracket and
     the first comma, "Hydra Cooling GmbH & Co. KG" to the part before the legal form, and "INC-131: Read outage" to its
     identifier. A name of two to four words with capitals is known by its first and last word, and without its first;
     one of three to six, by its initials. The first :data:`MAX_MISSPELT_NAMES` names have :func:`misspellings`.
+
+    ``is_text`` is whether they are those of a text: all chunks of a document have its title, and a question that has
+    the title's identifier names none of them. The identifier itself is a name that is found in each.
     """
     misspelt = [key for name in names[:MAX_MISSPELT_NAMES] for key in misspellings(normalise(name))]
-    return other_forms(*names) + misspelt
+    return other_forms(*names, is_text=is_text) + misspelt
 
 
-def other_forms(*names: str) -> list[str]:
+def other_forms(*names: str, is_text: bool = False) -> list[str]:
     """Return the keys of :func:`stored_forms` apart from misspellings."""
-    return [form for name in names for form in _forms(name)]
+    return [form for name in names for form in _forms(name, is_text=is_text)]
 
 
-def _forms(name: str) -> list[str]:
+def _forms(name: str, *, is_text: bool) -> list[str]:
     spelled = cased_words(name)
     full = _joined(spelled)
     keys: list[str] = []
@@ -114,7 +117,7 @@ def _forms(name: str) -> list[str]:
         short = bare.partition(",")[0]
         spelled = cased_words(short)
         keys += [SHORTENED + normalise(bare), SHORTENED + _joined(spelled)]
-    first = first_before_dash(name)
+    first = None if is_text else first_before_dash(name)
     if first and any(map(str.isdecimal, first)) and any(map(str.isalpha, first)):
         keys.append(SHORTENED + normalise(first))
     company = _without_legal_form(spelled)

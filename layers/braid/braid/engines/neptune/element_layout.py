@@ -147,7 +147,7 @@ def write_vertices(
         for key, value in properties.items():
             # Without ``single`` Neptune would add the new value to the old one.
             steps = steps.property(Cardinality.single, key, value)
-        forms = stored_forms(*filter(None, (vertex.name, *vertex.aliases)))
+        forms = stored_forms(*filter(None, (vertex.name, *vertex.aliases)), is_text=vertex.is_text)
         for phrase in sorted({name, *map(normalise, vertex.aliases), *forms} - {""}):
             steps = steps.property(Cardinality.set_, LINK_KEY, link_key(vertex.tenant_id, phrase))
     return steps.id_()

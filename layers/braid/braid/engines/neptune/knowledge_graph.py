@@ -21,7 +21,7 @@ from braid.engines.neptune.removals import BATCH, IDS_AT_ONCE, GremlinRemovals
 from braid.engines.neptune.stored_counts import GraphCounts
 from braid.errors import ConfigurationError, InvalidRequest, StoreError, TransientStoreError
 from braid.models import EntityLink, Relationship
-from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
+from braid.models.records import FOUND_PREFIX
 from braid.ports.batches import batches
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import (
@@ -253,7 +253,7 @@ class GremlinGraph(GremlinRemovals):
         given = sorted(link.entity_id for link in links if not link.entity_id.startswith(FOUND_PREFIX))
         asked, found = frozenset(names), list[GivenName]()
         for vertex in self.get_many(tenant_id, given) if given else ():
-            if vertex.has_record and vertex.entity_type == DOCUMENT_TYPE:
+            if vertex.is_text:
                 continue
             called = dict.fromkeys(map(normalise, vertex.aliases), True)
             called |= {normalise(vertex.name): False} if vertex.name else {}

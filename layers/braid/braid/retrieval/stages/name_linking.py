@@ -37,6 +37,8 @@ class _Kind(Enum):
     AS_WRITTEN = auto()
     SHORTENED = auto()
     """The name has more after it, in brackets or after a comma."""
+    SHORTENED_OTHERWISE = auto()
+    """As SHORTENED, but the phrase is spelled in another way: "INC131" for "INC-131: Read outage"."""
     OTHER_FORM = auto()
     """Singular for plural, another spelling, or a part or the initials of the name."""
     MISSPELT = auto()
@@ -85,7 +87,7 @@ def linked_names(
     links = _by_kind(found, keys)
     linked = longest_match(question, [*links[_Kind.AS_WRITTEN], *_shortened(links)])
     taken = {word for link in linked for word in link.phrase.split()}
-    others = _apart_from(taken, _of_one_name(links[_Kind.OTHER_FORM]))
+    others = _apart_from(taken, _of_one_name(_other_forms(links)))
     others += _in_no_text(_apart_from(taken, _misspelt(links, question)), tenant_id, unknown_words)
     best: dict[str, EntityLink] = {}
     for link in (*linked, *longest_match(question, others)):
@@ -108,6 +110,8 @@ def _by_kind(found: Sequence[EntityLink], keys: dict[str, LookupKey]) -> dict[_K
             continue  # "US" in texts is a hub that everything leads to
         by_name = _Kind.AS_WRITTEN if key.score_factor == 1.0 else _Kind.OTHER_FORM
         kind = _Kind.MISSPELT if key.misspelt else _KIND_BY_PREFIX.get(link.phrase[0], by_name)
+        if kind is _Kind.SHORTENED and by_name is _Kind.OTHER_FORM:
+            kind = _Kind.SHORTENED_OTHERWISE
         if kind is _Kind.AS_WRITTEN or len(found) < MAX_LOOKED_UP:
             links[kind].append(link.altered(phrase=key.phrase, score=link.score * key.score_factor))
     return links
@@ -117,6 +121,15 @@ def _shortened(links: Mapping[_Kind, Sequence[EntityLink]]) -> list[EntityLink]:
     """Return the links by shortened names, unless an entity with a record has just that name."""
     with_record = {link.phrase for link in links[_Kind.AS_WRITTEN] if link.has_record}
     return [link for link in _of_one_name(links[_Kind.SHORTENED]) if link.phrase not in with_record]
+
+
+def _other_forms(links: Mapping[_Kind, Sequence[EntityLink]]) -> list[EntityLink]:
+    """Return the links by other forms of names, and by shortened names where a phrase has no other form."""
+    matched = {link.phrase for link in links[_Kind.OTHER_FORM]}
+    return [
+        *links[_Kind.OTHER_FORM],
+        *(link for link in links[_Kind.SHORTENED_OTHERWISE] if link.phrase not in matched),
+    ]
 
 
 def _misspelt(links: Mapping[_Kind, Sequence[EntityLink]], question: str) -> list[EntityLink]:

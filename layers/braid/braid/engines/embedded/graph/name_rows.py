@@ -39,7 +39,7 @@ def _phrases(vertex: Vertex) -> dict[str, bool]:
     if vertex.name is not None:
         phrases[normalise(vertex.name)] = False
     phrases.pop("", None)
-    return phrases | dict.fromkeys(other_forms(*_names(vertex)), True)
+    return phrases | dict.fromkeys(other_forms(*_names(vertex), is_text=vertex.is_text), True)
 
 
 def insert_names(connection: sqlite3.Connection, tenant: int, named: Sequence[tuple[int, NameKeys]]) -> None:
