@@ -298,8 +298,8 @@ class Braid:
         if "invalid_at" in fields and (stored := self.get(id)) and stored.invalid_at != end:
             raise InvalidRequest.of(
                 "invalid_at",
-                f"{id!r} is superseded and stays invalid from {stored.invalid_at} on; to make it valid again, delete what"
-                " supersedes it and then this record, and add this one again",
+                f"{id!r} is superseded and stays invalid from {stored.invalid_at} on; to make it valid again, delete"
+                " what supersedes it and then this record, and add this one again",
             )
         return written
 
