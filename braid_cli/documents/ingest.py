@@ -50,7 +50,9 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
         if not (key.strip() and equals and value.strip()):
             raise InvalidRequest(f"{option}: {one!r} is not of the form key=value", field=option)
         if key.strip() in found:
-            raise InvalidRequest(f"{option}: {key.strip()!r} is given twice", field=option)
+            more = "; one column is the text. Without it, all columns that are not mapped are"
+            told = f"{key.strip()!r} is given twice{more if (option, key.strip()) == ('--map', 'text') else ''}"
+            raise InvalidRequest(f"{option}: {told}", field=option)
         found[key.strip()] = value.strip()
     return found
 

@@ -100,6 +100,18 @@ def test_a_tenant_is_deleted_only_when_that_is_said(here: Callable[..., Done], t
     assert "removed 1 record" in here("delete", "document", "guide.pdf", "--tenant", "acme").out
 
 
+def test_a_document_that_is_named_without_its_folder_is_not_deleted_and_its_id_is_said(
+    here: Callable[..., Done], tmp_path: Path
+) -> None:
+    (tmp_path / "handbook" / "policies").mkdir(parents=True)
+    (tmp_path / "handbook" / "policies" / "x.md").write_text("The gates open at six.", encoding="utf-8")
+    assert here("ingest", str(tmp_path / "handbook"), "--tenant", "acme").status == 0
+    for name in ("policies/x.md", "x.md"):
+        done = here("delete", "document", name, "--tenant", "acme")
+        assert done.status == 1
+        assert f"there is no document {name!r}; did you mean 'handbook/policies/x.md'?" in done.err
+
+
 def test_a_deletion_of_what_is_not_there_says_so_and_fails(here: Callable[..., Done], tmp_path: Path) -> None:
     text = "The Turbine Hall was built by Anna Berg for the Harbour Guild."
     path = lines(tmp_path / "a.jsonl", {"_id": "guide.pdf#chunk-1", "text": text, "title": "Guide"})

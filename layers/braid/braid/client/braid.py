@@ -286,7 +286,8 @@ class Braid:
         def change(stored: RecordSummary | None) -> WriteRequest:
             nonlocal end
             if stored is None:
-                raise InvalidRequest(f"id: no record is called {id!r}", field="id")
+                message = f"no record is called {id!r}; an entity without a text is changed by adding it again"
+                raise InvalidRequest(f"id: {message}", field="id")
             request = self._changed(stored, fields)
             end = request.records[0].invalid_at
             return request
