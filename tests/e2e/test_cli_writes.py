@@ -157,6 +157,11 @@ def test_a_tenant_is_exported_and_imported_and_a_damaged_archive_is_named(
     assert done.out == "acme: exported 1 record, 0 vertices, 0 relationships\n"
     copied = json.loads(here("import", str(archive), "--tenant", "copy", "--json").out)
     assert copied["counts"] == {"records": 1, "vertices": 0, "relationships": 0}
+    assert here("import", str(archive), "--tenant", "copy").err == ""  # as to resume: it has only what is imported
+    more = lines(tmp_path / "more.jsonl", {"id": "lamp", "content": "Other lamps"}, {"id": "crane", "content": "Crane"})
+    assert here("ingest", more, "--tenant", "full").status == 0
+    told = "full had 2 records before; they stay, but those whose ids the archive has too are replaced"
+    assert told in here("import", str(archive), "--tenant", "full").err
     asked = json.loads(here("search", "quay lamps", "--tenant", "copy", "--json").out)
     assert [result["id"] for result in asked["results"]] == ["lamp"]
     part = archive / "records-000001.jsonl"
