@@ -68,6 +68,10 @@ def import_(
         check_tenant(tenant)
     with progress("importing", quiet=as_json) as tell:
         done = import_tenant(folder, open_application(engine), tenant_id=tenant, threads=threads, on_progress=tell)
+    if done.records_before > done.unchanged:
+        had = counted(done.records_before, "record")
+        told = f"{done.tenant_id} had {had} before; they stay, but those whose ids the archive has too are replaced"
+        complain(told, style="yellow")
     if as_json:
         print_json(done.model_dump(mode="json"))
         return

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from braid.errors import InvalidRequest
 from rich.text import Text
 
+from braid_cli.commands.listing import stored_documents
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question_validation import check_tenant
 from braid_cli.terminal import EXIT_FAILED, complain, counted, err, examples, open_application, out, print_json
@@ -60,9 +62,13 @@ def delete_document(
     from braid.ingestion.deleting import delete_document as delete
 
     check_tenant(tenant)
-    if not _show(
-        delete(tenant, document, open_application(engine)), f"there is no document {document!r}", as_json=as_json
-    ):
+    application = open_application(engine)
+    report = delete(tenant, document, application)
+    absent = f"there is no document {document!r}"
+    if not report.records:
+        ends = islice((one.id for one in stored_documents(application, tenant) if one.id.endswith(f"/{document}")), 3)
+        absent += "".join(f"; did you mean {identity!r}?" for identity in ends)
+    if not _show(report, absent, as_json=as_json):
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -105,5 +111,5 @@ def _show(report: DeleteReport, absent: str, *, as_json: bool) -> bool:
     elif counts:
         out.print(f"{report.tenant_id}: removed {found}")
     else:
-        complain(f"{report.tenant_id}: {absent}; nothing was removed")
+        complain(f"{report.tenant_id}: {absent}{'' if absent.endswith('?') else ';'} nothing was removed")
     return bool(counts)

@@ -50,7 +50,9 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
         if not (key.strip() and equals and value.strip()):
             raise InvalidRequest.of(option, f"{one!r} is not of the form key=value")
         if key.strip() in found:
-            raise InvalidRequest.of(option, f"{key.strip()!r} is given twice")
+            more = "; one column is the text. Without it, all columns that are not mapped are"
+            told = more if (option, key.strip()) == ("--map", "text") else ""
+            raise InvalidRequest.of(option, f"{key.strip()!r} is given twice{told}")
         found[key.strip()] = value.strip()
     return found
 

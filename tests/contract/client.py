@@ -107,6 +107,13 @@ WRONG = {
     "an object inside of metadata": Wrong(
         lambda b: b.add({"text": "a", "metadata": {"by": [object()]}}), "content: metadata: key 'by' holds a list"
     ),
+    "a metadata that is no number": Wrong(
+        lambda b: b.add({"text": "a", "metadata": {"fee": float("nan")}}), "content: metadata: key 'fee' is NaN; give"
+    ),
+    "an endless number in a list of metadata": Wrong(
+        lambda b: b.add([{"text": "a", "metadata": {"fee": [1.0, float("-inf")]}}]),
+        "content[0]: metadata: key 'fee' is infinite; give",
+    ),
     "an empty id": Wrong(lambda b: b.delete(["a", ""]), "ids"),
     "ids that are a number": Wrong(lambda b: b.delete(7), "ids: must be"),
     "ids that are an edge": Wrong(
@@ -325,6 +332,17 @@ class BraidContract:
             braid.related("mail", trusted_only=True)
         with pytest.raises(InvalidRequest, match=r"^entity: nothing in the graph is called 'Gates team'"):
             braid.related("Gates team")
+
+    def test_an_update_of_an_entity_without_a_text_says_how_it_is_changed(self, braid: Braid) -> None:
+        braid.add({"id": "svc:x", "type": "Service", "name": "Ledger"})
+        with pytest.raises(InvalidRequest, match=r"'svc:x'; an entity without a text is changed by adding it"):
+            braid.update("svc:x", name="Ledger 2")
+
+    def test_a_constraint_by_an_entity_that_is_not_there_is_said_where_results_are_shown(self, braid: Braid) -> None:
+        braid.add({"id": "svc:x", "type": "Service", "name": "Ledger"})
+        results = braid.search("Who keeps the books?", graph_constraint={"entity": "Herron"})
+        assert results.answer.unknown_entity == "Herron"
+        assert "nothing in the graph is called 'Herron'" in repr(results)
 
     def test_an_update_names_the_field_that_is_wrong(self, braid: Braid) -> None:
         braid.add({"id": "note", "text": LEDGER})

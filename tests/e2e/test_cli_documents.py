@@ -87,6 +87,8 @@ def test_rows_of_a_table_are_mapped_and_a_wrong_mapping_names_the_columns(tmp_pa
     assert wrong.status == 2
     assert "tickets.csv has no column 'Text' for text; it has Subject, Body" in wrong.err
     assert "key=value" in run(home, "ingest", str(table), "--map", "text").err
+    twice = run(home, "ingest", str(table), "--map", "text=Subject", "--map", "text=Body")
+    assert "'text' is given twice; one column is the text. Without it, all columns that are not mapped" in twice.err
 
 
 def test_options_of_documents_are_refused_for_a_dataset(tmp_path: Path) -> None:

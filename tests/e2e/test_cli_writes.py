@@ -100,6 +100,18 @@ def test_a_tenant_is_deleted_only_when_that_is_said(here: Callable[..., Done], t
     assert "removed 1 record" in here("delete", "document", "guide.pdf", "--tenant", "acme").out
 
 
+def test_a_document_that_is_named_without_its_folder_is_not_deleted_and_its_id_is_said(
+    here: Callable[..., Done], tmp_path: Path
+) -> None:
+    (tmp_path / "handbook" / "policies").mkdir(parents=True)
+    (tmp_path / "handbook" / "policies" / "x.md").write_text("The gates open at six.", encoding="utf-8")
+    assert here("ingest", str(tmp_path / "handbook"), "--tenant", "acme").status == 0
+    for name in ("policies/x.md", "x.md"):
+        done = here("delete", "document", name, "--tenant", "acme")
+        assert done.status == 1
+        assert f"there is no document {name!r}; did you mean 'handbook/policies/x.md'?" in done.err
+
+
 def test_a_deletion_of_what_is_not_there_says_so_and_fails(here: Callable[..., Done], tmp_path: Path) -> None:
     text = "The Turbine Hall was built by Anna Berg for the Harbour Guild."
     path = lines(tmp_path / "a.jsonl", {"_id": "guide.pdf#chunk-1", "text": text, "title": "Guide"})
@@ -145,6 +157,11 @@ def test_a_tenant_is_exported_and_imported_and_a_damaged_archive_is_named(
     assert done.out == "acme: exported 1 record, 0 vertices, 0 relationships\n"
     copied = json.loads(here("import", str(archive), "--tenant", "copy", "--json").out)
     assert copied["counts"] == {"records": 1, "vertices": 0, "relationships": 0}
+    assert here("import", str(archive), "--tenant", "copy").err == ""  # as to resume: it has only what is imported
+    more = lines(tmp_path / "more.jsonl", {"id": "lamp", "content": "Other lamps"}, {"id": "crane", "content": "Crane"})
+    assert here("ingest", more, "--tenant", "full").status == 0
+    told = "full had 2 records before; they stay, but those whose ids the archive has too are replaced"
+    assert told in here("import", str(archive), "--tenant", "full").err
     asked = json.loads(here("search", "quay lamps", "--tenant", "copy", "--json").out)
     assert [result["id"] for result in asked["results"]] == ["lamp"]
     part = archive / "records-000001.jsonl"

@@ -82,6 +82,8 @@ _OF_RECORDS = frozenset({"importance", "metadata"})
 """Fields that a record has and a question has not: a question has no metadata."""
 
 _OF_FILTERS = frozenset({"metadata", "time_range"})
+_OTHER_NAMES = {"entities": "vertices", "type": "entity_type", "text": "content", "_id": "id"}
+"""Fields of HTTP and of stored items, by the names that data sets, files and the library have for them."""
 _LIKENESS = 0.75
 """Least likeness, by difflib, of a suggested field: "team" is .62 like "timestamp"."""
 
@@ -103,7 +105,8 @@ def near_field(location: Sequence[str | int], known: Collection[str]) -> str:
     for part in outer:
         if isinstance(part, str):
             known = _fields_in(getattr(known.get(part), "annotation", None)) if isinstance(known, Mapping) else ()
-    near = get_close_matches(str(name)[:_LONGEST_NAME], known, 1, _LIKENESS)
+    near = [other for other in [_OTHER_NAMES.get(str(name), "")] if other in known]
+    near = near or get_close_matches(str(name)[:_LONGEST_NAME], known, 1, _LIKENESS)
     if not near and _OF_RECORDS.issubset(known):
         return "; fields of your own belong in metadata"
     if not near and _OF_FILTERS.issubset(known):

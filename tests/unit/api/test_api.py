@@ -295,6 +295,17 @@ def test_every_wrong_field_is_named(door: FrontDoor) -> None:
             {"records": [{"id": "a", "contents": "x"}]},
             "records.0.contents: unknown field; did you mean content?",
         ),
+        (
+            "/records",
+            {"records": [{"id": "a", "content": "x"}], "entities": []},
+            "entities: unknown field; did you mean vertices?",
+        ),
+        (
+            "/records",
+            {"vertices": [{"id": "a", "type": "Service", "name": "x"}]},
+            "vertices.0.type: unknown field; did you mean entity_type?",
+        ),
+        ("/records", {"records": [{"id": "a", "text": "x"}]}, "records.0.text: unknown field; did you mean content?"),
         ("/search", {"text": "x", "zzz": 1}, "zzz: unknown field"),
     ],
 )

@@ -107,6 +107,12 @@ def test_a_result_has_title_score_strands_text_path_and_where_to_read_it() -> No
     assert lines[5] == "read document “Manual”, page 5, chunk 7 · manual.pdf#chunk-7"
 
 
+@pytest.mark.parametrize("explain", [False, True])
+def test_no_line_of_a_result_ends_with_blanks(explain: bool) -> None:
+    lines = shown(answer(result(), result(id="b", rank=2, copies=("c",), title="x")), explain=explain).splitlines()
+    assert [line for line in lines if line.rstrip() != line] == []
+
+
 def test_the_sentence_that_fits_the_question_best_is_bold() -> None:
     citation = Citation(
         type=SourceType.QA, title="Valve", excerpt="…It\tsticks. Mind [it].", marked=(1, 11), reliability=0.9

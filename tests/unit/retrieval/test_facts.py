@@ -246,7 +246,10 @@ def test_a_set_of_a_type_is_answered_where_no_entity_is_named(stages: DemoStages
     assert (counted.asked, counted.count, counted.complete) == (Asked.COUNT, 2, True)
     assert ask(stages, "List all services").results[0].title == "2 in the graph: Atlas, Boats"
     first = ask(stages, "Which services have no owner?").results[0]
-    assert (first.title, first.reasons) == ("1 without OWNS in the graph: Atlas", ("fact: without OWNS",))
+    assert (first.title, first.reasons) == (
+        "1 without a relationship “owns” in the graph: Atlas",
+        ("fact: without OWNS",),
+    )
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,8 @@ def test_what_used_to_be_is_not_what_is() -> None:
         ("PART_OF", "", "Ada is part of Atlas"),
         ("WRITTEN_BY", "", "Ada written by Atlas"),
         ("LOCATED_IN", "", "Ada is located in Atlas"),
+        ("LOCATED_IN_CITY", "", "Ada is located in city Atlas"),
+        ("RELATED", "", "Ada is related to Atlas"),
         ("RELATED_TO", "", "Ada is related to Atlas"),
         ("RELATED_TO", "is the sister of", "Ada is the sister of Atlas"),
         ("DIRECTOR", "", "Ada has director Atlas"),

@@ -286,7 +286,9 @@ class Braid:
         def change(stored: RecordSummary | None) -> WriteRequest:
             nonlocal end
             if stored is None:
-                raise InvalidRequest.of("id", f"no record is called {id!r}")
+                raise InvalidRequest.of(
+                    "id", f"no record is called {id!r}; an entity without a text is changed by adding it again"
+                )
             request = self._changed(stored, fields)
             end = request.records[0].invalid_at
             return request

@@ -71,6 +71,8 @@ class Results(Sequence["Result"]):
         remarks = [f"degraded: without {', '.join(self.degraded)}"] if self.degraded else []
         if self:
             remarks.append(f"{in_words(self.confidence)} ({self.confidence:.2f} of 1)")
+        if self.answer.unknown_entity:
+            remarks.append(f"nothing in the graph is called {self.answer.unknown_entity!r}")
         remarks += [f"“{phrase}” was read as {name}" for phrase, name in self.answer.misspelt.items()]
         return remarks or ([] if self else ["nothing found"])
 

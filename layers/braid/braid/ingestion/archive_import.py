@@ -63,6 +63,8 @@ class Imported(Frozen):
     """Records that were stored already."""
     left_out: int = 0
     """Relationships that were left out for lack of an endpoint, as the tenant was written to during the export."""
+    records_before: int = 0
+    """Records that the tenant had when the import began."""
 
 
 def import_tenant(
@@ -106,10 +108,11 @@ def import_tenant(
 
     go_through(into.check)
     into.refuse_differing()
+    records_before = store.index.stats(into.tenant_id).records
     into.register_schemas()
     go_through(into.write)
     go_through(into.compare)
-    return into.report()
+    return into.report(records_before)
 
 
 class _Import:
@@ -348,7 +351,7 @@ class _Import:
         self.counts[kind] += len(given)
         self.stored[kind] = (self.stored[kind] + sum(int(value, 16) for value in found.values())) % 2**256
 
-    def report(self) -> Imported:
+    def report(self, records_before: int) -> Imported:
         """Return the report of the import."""
         return Imported(
             tenant_id=self.tenant_id,
@@ -357,6 +360,7 @@ class _Import:
             embedded=self.embedded,
             unchanged=self.unchanged,
             left_out=self.left_out,
+            records_before=records_before,
         )
 
 

@@ -10,13 +10,14 @@ import json
 import re
 from contextlib import suppress
 from datetime import date
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from braid.errors import InvalidRequest
 from braid.models import MAX_ID_BYTES, Kind, NewRecord, Record, RecordId, Relationship, Vertex
-from braid.models.enums_and_scalars import MAX_METADATA_LIST, dates_as_text, printable
+from braid.models.enums_and_scalars import MAX_METADATA_LIST, dates_as_text, printable, values_in
 from braid.models.records import DEFAULT_ENTITY_TYPE, no_text, too_much
 from braid.ports.ingestion import ItemError, Places, WriteRequest
 from braid.ports.object_store import MAX_LINE_BYTES
@@ -257,6 +258,9 @@ def _flat(metadata: dict[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, given in metadata.items():
         value = dates_as_text(given)
+        if endless := [one for one in values_in(value) if isinstance(one, float) and not isfinite(one)]:
+            told = f"key {str(key)[:_KEY_CHARACTERS]!r} is {'NaN' if isnan(endless[0]) else 'infinite'}"
+            raise InvalidItem(f"metadata: {told}; give a finite number, null, or leave it out")
         try:
             flat[str(key)] = value if value is None or _is_plain(value) else json.dumps(value, default=_date)
         except (TypeError, ValueError, RecursionError) as error:

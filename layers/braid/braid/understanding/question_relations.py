@@ -535,7 +535,7 @@ def sentence(source: str, label: Label, target: str, predicate: str = "") -> str
         return f"{source} {predicate} {target}"
     said = " ".join(parts)
     if is_symmetric(parts) or parts[-1:] == ["of"] or (parts[0].endswith("ed") and parts[0] != "need"):
-        said = f"is {said if parts[-1] in _PREPOSITIONS else f'{said} to'}" if parts[0] not in EMPTY else said
+        said = f"is {said}{' to' if _PREPOSITIONS.isdisjoint(parts) else ''}" if parts[0] not in EMPTY else said
     elif _is_passive(parts) and parts[0] not in EMPTY and "by" not in parts:
         said = f"has {said}"
     further = predicate if words(predicate) != parts else ""

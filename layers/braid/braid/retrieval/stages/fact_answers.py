@@ -490,7 +490,8 @@ def _result(
     )
     first, best = group.hits[0], facts.facts[0]
     without = f"without {' or '.join(question.types)}" if asked is Asked.NOT and not first.path.types else ""
-    title, content = _title_and_content(facts, without)
+    lacked = " or ".join(f"“{' '.join(label_words(label))}”" for label in question.types)
+    title, content = _title_and_content(facts, f"without a relationship {lacked}" if without else "")
     read = [record for hit in group.hits for one in hit.path.evidence if one and (record := records.get(one))]
     at = read[0].timestamp or read[0].created_at if read else None
     ends = {hit.entity_type for hit in group.hits}
