@@ -342,7 +342,7 @@ class Braid:
                     "a relationship is not deleted by itself: add it again with invalid_at to end it, or delete one of "
                     "its ends, or the record that is its evidence"
                 )
-            raise InvalidRequest(f"ids: {message}", field="ids")
+            raise InvalidRequest.of("ids", message)
         try:
             given = iter([ids] if isinstance(ids, str) else ids)
         except TypeError as error:
