@@ -31,7 +31,7 @@ MAX_WIDTH: Final = 100_000
 """Width of output that is not printed on a terminal, where lines are not wrapped: above that of any line."""
 
 RULE_WIDTH: Final = 100
-"""Greatest width of a heading's line."""
+"""Greatest width of a heading's line, unless the heading itself is longer."""
 
 out = Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else MAX_WIDTH)
 err = Console(stderr=True, highlight=False)
@@ -62,7 +62,9 @@ class Warnings(logging.Handler):
 
 def print_heading(console: Console, heading: str | Text, *, style: str = "rule.line") -> None:
     """Print a heading at the left of a horizontal line."""
-    console.print(Rule(heading, align="left", style=style), width=min(console.width, RULE_WIDTH))
+    title = Text(heading) if isinstance(heading, str) else heading
+    width = max(RULE_WIDTH, title.cell_len + len(" ─"))
+    console.print(Rule(title, align="left", style=style), width=min(console.width, width))
 
 
 def examples(*commands: str) -> str:

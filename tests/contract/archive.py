@@ -200,6 +200,21 @@ class ArchiveContract:
         assert store.index.scan(ACME).records == store.graph.scan(ACME).vertices == ()
         assert import_tenant(tmp_path / "archive", store).counts[PartKind.RECORDS] == NUMBER
 
+    def test_no_schema_is_registered_for_a_tenant_that_is_deleted_while_the_archive_is_checked(
+        self, store: Application, tmp_path: Path
+    ) -> None:
+        fill(store)
+        export_tenant(ACME, store, tmp_path / "archive")
+        meanwhile = iter([lambda: delete_tenant(GLOBEX, store)])
+
+        def on_progress(*_: int) -> None:
+            for delete in meanwhile:
+                delete()
+
+        with pytest.raises(TenantBeingDeleted, match="nothing of this write was kept"):
+            import_tenant(tmp_path / "archive", store, tenant_id=GLOBEX, on_progress=on_progress)
+        assert store.schemas.versions(GLOBEX) == []
+
     def test_an_archive_of_a_tenant_that_was_written_to_meanwhile_says_so_and_lacks_what_hangs_in_the_air(
         self, store: Application, other: Callable[[], Application], tmp_path: Path
     ) -> None:

@@ -114,3 +114,9 @@ def test_json_steers_no_terminal_and_says_what_the_text_holds(capsys: pytest.Cap
     out = capsys.readouterr().out
     assert on_one_line(out.rstrip("\n")) == out.rstrip("\n")
     assert json.loads(out) == {"text": "a\x9b31m\x7fb\x1b[2J é \u202e \U000e0041"}
+
+
+def test_a_heading_is_not_cut_where_there_is_room_for_it() -> None:
+    shown = StringIO()
+    terminal.print_heading(Console(file=shown, width=terminal.MAX_WIDTH), "word " * 30 + "end")
+    assert shown.getvalue() == "word " * 30 + "end ─\n"

@@ -247,9 +247,16 @@ class _Import:
         return new
 
     def register_schemas(self) -> None:
-        """Register the archive's schema versions that are newer than the tenant's current one."""
-        for schema in self._schemas:
-            self.store.schemas.register(schema)
+        """Register the archive's schema versions that are newer than the tenant's current one.
+
+        Raises TenantBeingDeleted as :meth:`write`.
+        """
+        if not self._schemas:
+            return  # cached answers stay valid
+        with self.store.transaction(self.tenant_id):
+            refuse_if_deleted_since(self.tenant_id, self.store.cache, self._mark)
+            for schema in self._schemas:
+                self.store.schemas.register(schema)
 
     def write(self, kind: PartKind, items: Sequence[Item]) -> None:
         """Write a page's items, in one transaction; records are embedded first where the archive lacks vectors.
@@ -268,7 +275,8 @@ class _Import:
                     self.store.index.upsert(records)
                 else:
                     self.store.graph.upsert(vertices, edges)
-            if was_deleted_since(self.tenant_id, self.store.cache, self._mark):
+            undoes = self.store.write_generation(self.tenant_id) is None  # else the transaction saw every deletion
+            if undoes and was_deleted_since(self.tenant_id, self.store.cache, self._mark):
                 ids = [record.id for record in records] + [vertex.id for vertex in vertices]
                 delete_records(self.tenant_id, ids, self.store)
                 raise undone(self.tenant_id)
