@@ -60,7 +60,8 @@ def test_an_index_that_hangs_is_given_up_when_the_time_of_a_question_is_over(sil
     index = OpenSearchIndex.connect(silent, {})
     for vector in (None, embedding(VECTOR), embedding(VECTOR)):
         begun = time.monotonic()
-        with pytest.raises(StoreTooSlow, match=r"within 0\.3 s"):
+        # On a busy machine the time is over between two calls.
+        with pytest.raises(StoreTooSlow, match=r"within 0\.3 s|time limit .* has passed"):
             index.search(SearchRequest(tenant_id=ACME, text="valve", embedding=vector, k=5, as_of=AS_OF))
         assert time.monotonic() - begun < silent.opensearch_attempts * silent.opensearch_timeout_s
     index.close()
