@@ -3,7 +3,7 @@
 The figures are medians over questions of the minimum of several passes, as only other load makes a pass slower. *CPU*
 is the processor time of the thread that ran a step; for the whole question, that of the process. Steps are nested in
 stages and in each other, so they do not add up. Start-up times are the minimum of several runs, with bytecode cached.
-The demo is run a second time over a store of its own, as a person does who looks at it again.
+The demo is that of a person who looks at it again: the minimum of several runs after a first one.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ HERE = Path(__file__).resolve().parent
 PASSES = 3
 RUNS = 5
 """Of each process, after one that writes the bytecode."""
+DEMO_RUNS = 4
+"""Of the demo, after a first one."""
 WAYS: dict[str, dict[str, Any]] = {
     "default": {},
     "plain hybrid": {"hints": Hints(strategy=Strategy.SEMANTIC), "reranker": RerankerKind.NONE},
@@ -235,11 +237,11 @@ def _bytecode_cached() -> Iterator[dict[str, str]]:
 
 
 def time_demo() -> dict[str, float]:
-    """Return the seconds that ``make demo`` takes the second time, over a store of its own."""
+    """Return the least seconds that ``make demo`` takes again, over a store of its own."""
     with tempfile.TemporaryDirectory() as home, _bytecode_cached() as kept:
-        for _ in range(2):
-            cpu, wall = _seconds(("make", "demo"), kept | {"BRAID_HOME": home})
-    return {"cpu_s": round(cpu, 1), "wall_s": round(wall, 1)}
+        runs = [_seconds(("make", "demo"), kept | {"BRAID_HOME": home}) for _ in range(DEMO_RUNS + 1)][1:]
+    cpu, wall = (round(min(each), 1) for each in zip(*runs, strict=True))
+    return {"cpu_s": cpu, "wall_s": wall}
 
 
 def _seconds(command: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:
@@ -295,6 +297,9 @@ BOTH = (
     " written after the last vector ([0520](../docs/decisions/0520-batches-beside-one-another.md))"
 )
 MAPPED = "files of vectors and graph are mapped: their pages count while nobody else needs memory ([own](growth.md))"
+DEMO_SLOW = (
+    "on a machine that takes .23 s for the multiplications below, the other rows' .17; 11.4 s were seen there once"
+)
 AIMS = (
     Aim("plain hybrid, 2wiki-dev, beyond the encoder, ms", 2.0, ("2wiki-dev", "plain hybrid", BEYOND), SPREAD),
     Aim("default, 2wiki-dev, beyond the encoder, ms", 7.0, ("2wiki-dev", "default", BEYOND), SPREAD),
@@ -320,7 +325,7 @@ AIMS = (
         ("braid search", "cpu_s"),
         "NumPy and ONNX Runtime .14 s, the model's session .09 and its SHA-256 .06, the tokenizer .04, models' classes",
     ),
-    Aim(f"`{DEMO}` again, s", 12, (DEMO, "wall_s"), "two archives, a folder and an evaluation, in processor time"),
+    Aim(f"`{DEMO}` again, s", 12, (DEMO, "wall_s"), DEMO_SLOW),
     Aim(
         "answers a second, `braid serve`, 8 users",
         150,
