@@ -175,7 +175,7 @@ def _show_legend(console: Console, answer: Answer) -> None:
         if source in found:
             table.add_row(Text(STRANDS[source], style=COLOURS[source]), Text(meaning, style="dim"))
     console.print()
-    _print_indented(console, table, by=0)
+    _print_trimmed(console, table, indent=0)
 
 
 def _show_result(console: Console, result: Result, *, explain: bool, full: bool) -> None:
@@ -192,7 +192,7 @@ def _show_result(console: Console, result: Result, *, explain: bool, full: bool)
     if result.facts:
         _show_facts(console, result.facts, title=result.title)
         return
-    _print_indented(console, _whole_text(result) if full else _excerpt(result.citation))
+    _print_trimmed(console, _whole_text(result) if full else _excerpt(result.citation))
     for path in result.paths[:1]:
         lines.add_row(Text("path", style="dim"), path_text(path))
     lines.add_row(Text("read", style="dim"), Text(where(result), style="dim"))
@@ -206,12 +206,12 @@ def _show_result(console: Console, result: Result, *, explain: bool, full: bool)
         lines.add_row(Text("rank", style="dim"), _origin(result))
         if result.reasons:
             lines.add_row(Text("why", style="dim"), Text("; ".join(result.reasons), style="dim"))
-    _print_indented(console, lines)
+    _print_trimmed(console, lines)
 
 
-def _print_indented(console: Console, shown: Text | Table, *, by: int = 4) -> None:
-    """Print a text or table without the blanks that would fill up its lines, below a result's title or by itself."""
-    for segments in console.render_lines(Padding(shown, (0, 0, 0, by), expand=False), pad=False):
+def _print_trimmed(console: Console, shown: Text | Table, *, indent: int = 4) -> None:
+    """Print a text or table without the blanks that would fill up its lines."""
+    for segments in console.render_lines(Padding(shown, (0, 0, 0, indent), expand=False), pad=False):
         line = Text.assemble(*((segment.text, segment.style or "") for segment in segments))
         line.rstrip()
         console.print(line, no_wrap=True, overflow="ignore", crop=False)
@@ -239,9 +239,9 @@ def _show_facts(console: Console, facts: FactSet, *, title: str) -> None:
             [*map(Text, said), *(Text(on_one_line(part), style="dim") for part in (since, until, known) if part)]
         )
         if line:
-            _print_indented(console, line)
+            _print_trimmed(console, line)
     if len({fact.answer for fact in facts.facts}) < facts.count:
-        _print_indented(console, Text(f"… of {facts.count}", style="dim"))
+        _print_trimmed(console, Text(f"… of {facts.count}", style="dim"))
 
 
 def _excerpt(citation: Citation) -> Text:
@@ -322,7 +322,7 @@ def _show_plan(console: Console, answer: Answer) -> None:
     counts = {STRANDS[Source(name)] if name in set(Source) else name: count for name, count in answer.counts.items()}
     table.add_row("found", " · ".join(f"{name} {count}" for name, count in counts.items()))
     table.add_row("trace", answer.trace_id)
-    _print_indented(console, table, by=0)
+    _print_trimmed(console, table, indent=0)
 
 
 def _named(entity: RelatedEntity) -> str:
@@ -341,7 +341,7 @@ def _show_latencies(console: Console, answer: Answer) -> None:
     for name, value in stages.items():
         table.add_row(name, f"{value:.1f} ms", "▇" * max(1, round(24 * value / longest)))
     table.add_row("total", f"{answer.latency_ms.get('total', 0.0):.1f} ms", "")
-    _print_indented(console, table, by=0)
+    _print_trimmed(console, table, indent=0)
 
 
 def print_found_names(done: IngestReport | FolderDone, application: Application, tenant: str) -> None:

@@ -269,8 +269,7 @@ class _Display:
         """Print what a user should know of a file, unless the run before said so."""
         self._said.add(event)
         if event not in self._said_before:
-            told = f"skipped: {event.path} {event.reason}" if isinstance(event, FileSkipped) else str(event)
-            complain(on_one_line(told), style="yellow")
+            complain(on_one_line(str(event)), style="yellow")
 
     def embedded(self, done: int, _of: int) -> None:
         """Show how many chunks of the current page are embedded."""

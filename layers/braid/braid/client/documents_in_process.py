@@ -44,7 +44,7 @@ class Added(WriteSummary):
 
 def warning_lines(added: Added) -> str:
     """Return a line for each file that was skipped or read in an uncertain encoding: 20, and the number of others."""
-    lines = [*(f"skipped: {file.path} {file.reason}" for file in added.skipped), *map(str, added.guessed)]
+    lines = list(map(str, (*added.skipped, *added.guessed)))
     more = [f"and {len(lines) - _NAMED:,} more"] if len(lines) > _NAMED else []
     return "\n".join([*lines[:_NAMED], *more])
 

@@ -108,11 +108,10 @@ def import_tenant(
 
     go_through(into.check)
     into.refuse_differing()
-    records_before = store.index.stats(into.tenant_id).records
     into.register_schemas()
     go_through(into.write)
     go_through(into.compare)
-    return into.report(records_before)
+    return into.report()
 
 
 class _Import:
@@ -129,6 +128,7 @@ class _Import:
         self.counts = dict.fromkeys(PartKind, 0)
         self.left_out = 0
         self._mark = refuse_while_deleted(tenant_id, store.cache)
+        self._records_before = store.index.stats(tenant_id).records
         self._places: list[str] = []
         """File and line of each item of the current page."""
         self._replaced: list[str] = []
@@ -225,8 +225,10 @@ class _Import:
             repeated, known = seen.repeated(), dict[EdgeId, str]()
             for items in self.pages(kind) if repeated else ():
                 for place, item in zip(self._places, items, strict=True):
-                    identity = _identity(item)
-                    if _fingerprint(identity) in repeated and known.setdefault(identity, _hash(item)) != _hash(item):
+                    if _fingerprint(identity := _identity(item)) not in repeated:
+                        continue
+                    own = _hash(item)
+                    if known.setdefault(identity, own) != own:
                         message = f"{_name(item)!r} is in the archive already, and not the same; nothing was imported"
                         raise DatasetError(f"{place}: {message}")
 
@@ -359,7 +361,7 @@ class _Import:
         self.counts[kind] += len(given)
         self.stored[kind] = (self.stored[kind] + sum(int(value, 16) for value in found.values())) % 2**256
 
-    def report(self, records_before: int) -> Imported:
+    def report(self) -> Imported:
         """Return the report of the import."""
         return Imported(
             tenant_id=self.tenant_id,
@@ -368,7 +370,7 @@ class _Import:
             embedded=self.embedded,
             unchanged=self.unchanged,
             left_out=self.left_out,
-            records_before=records_before,
+            records_before=self._records_before,
         )
 
 

@@ -65,9 +65,8 @@ def entries(tenant_id: str, objects: ObjectStore) -> list[str]:
 def logged(write: UnfinishedWrite, request: WriteRequest, objects: ObjectStore | None) -> Iterator[None]:
     """Log a write while it runs; the entry of an interrupted one stays until it is repeated or repaired.
 
-    A write without changes of the graph is not logged. If an interrupted
-    write made all its changes, and this one repeats it, the entry of that one is deleted: a repair would write again
-    what others have removed from the graph since.
+    A write without changes of the graph is not logged. If it repeats an interrupted write that had made all its
+    changes, the entry of that one is deleted: a repair would write again what others have removed from the graph since.
     """
     if objects is None:
         yield

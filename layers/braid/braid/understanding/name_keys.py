@@ -5,7 +5,7 @@ The first character of a key is the mark of its kind; :data:`FORM_SCORES` has th
 
 ===========  =======================================================================
 no mark      a normalised name or alias itself
-``~atlas``   a name without its brackets, what follows its first comma or its identifier, or its legal form
+``~atlas``   a name without its brackets or legal form, or what is before its first comma; its identifier
 ``^atlas``   a part of a name: its first or last word, or all words but the first
 ``@abc``     the initials of a name
 ``%…``       a hash, in Base64, of a name or of a name without one of its letters
@@ -191,13 +191,12 @@ def lookup_keys(question: str) -> dict[str, LookupKey]:
     for phrase in offered:
         if is_two_letters(phrase) or name_certainty(question, phrase) < LEAST_CERTAINTY_OF_FORMS:
             continue
-        size = phrase.count(" ") + 1
         keys[SHORTENED + phrase] = LookupKey(phrase, 1.0)
         if phrase in capitals:
             keys[INITIALS + phrase] = LookupKey(phrase, 1.0)
         if not is_whole_name(question, phrase):
             continue
-        if size <= MAX_PART_WORDS:
+        if phrase.count(" ") < MAX_PART_WORDS:
             keys[PART + phrase] = LookupKey(phrase, 1.0)
         for form in _altered(question, phrase):
             keys.setdefault(form, LookupKey(phrase, ALTERED_SHARE))
@@ -210,8 +209,8 @@ def lookup_keys(question: str) -> dict[str, LookupKey]:
 
 
 def _altered(question: str, phrase: str) -> list[str]:
-    """Return the keys of a phrase in another number, written together or apart, or with other umlauts."""
-    joined = [phrase.replace(" ", "")] if 1 < phrase.count(" ") + 1 <= MAX_JOINED_WORDS else []
+    """Return the keys of a phrase in the singular or plural, written together or apart, or with other umlauts."""
+    joined = [phrase.replace(" ", "")] if 0 < phrase.count(" ") < MAX_JOINED_WORDS else []
     respelt = respellings(question, phrase)
     of_identifiers = [SHORTENED + form for form in respelt] if any(map(str.isdecimal, phrase)) else []
     return [*inflections(phrase), *joined, *respelt, *of_identifiers]

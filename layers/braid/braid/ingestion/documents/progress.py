@@ -38,6 +38,9 @@ class FileSkipped:
     path: str
     reason: str
 
+    def __str__(self) -> str:
+        return f"skipped: {self.path} {self.reason}"
+
 
 @dataclass(frozen=True, slots=True)
 class EncodingGuessed:

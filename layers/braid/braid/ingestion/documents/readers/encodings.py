@@ -38,8 +38,8 @@ def detect(content: bytes, first_wrong: int = 0) -> Detected | None:
     """
     from chardet import detect_all
 
-    line = content.rfind(b"\n", max(0, first_wrong - _SAMPLE_BYTES // 2), first_wrong) + 1
-    start = line or max(0, first_wrong - _SAMPLE_BYTES // 2)
+    earliest = max(0, first_wrong - _SAMPLE_BYTES // 2)
+    start = content.rfind(b"\n", earliest, first_wrong) + 1 or earliest
     sample = content[start : start + _SAMPLE_BYTES]
     if _is_damaged_utf_8(sample):
         return Detected("utf-8", certain=False)
