@@ -24,6 +24,7 @@ from braid.models.records import DEFAULT_ENTITY_TYPE
 from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
 from braid.ranking.graph_queries_and_facts import LEAST_FACT_SCORE, RankedFacts, rank_facts
 from braid.retrieval.stages.entity_sets import find_entity_set
+from braid.retrieval.stages.joined_names import Join, facts_of_joined, joined_names
 from braid.retrieval.stages.stage_messages import FactGroup
 from braid.understanding.multi_hop import label_words
 from braid.understanding.question_relations import (
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.stage_messages import GraphFound
-    from braid.understanding.question_relations import Occurrence
+    from braid.understanding.question_relations import Explained, Occurrence
 
 LEAST_CERTAINTY: Final = 0.5
 """Certainty below which a name is not looked up if another name of the question reaches it."""
@@ -102,8 +103,12 @@ class _Lookup:
         ]
         self.name_places = {place for anchor in self.anchors for place in anchor.places}
         """Positions of the words of the names."""
+        names = {anchor.places for anchor in self.anchors}
+        self.joined = joined_names(self.question.tokens, names, asked.asked) if len(names) > 1 else None
         self.asking_places = _asking_places(asked, self.question, self.name_places)
-        """Positions of the words that say what is asked for, and no relationship."""
+        """Positions of the words that say what is asked for, and no relationship, with those of joined names."""
+        if self.joined:
+            self.asking_places |= self.joined.places
         self.skipped = self.name_places | self.asking_places
         self.only_kinds = asked.only_kinds and self.asking_places.issuperset(asked.explained)
         """Whether the noun for what is asked, which no relationship is compared with, excludes other types."""
@@ -124,6 +129,8 @@ class _Lookup:
         if found is None:
             return ()
         complete = not found.truncated and len(found.hits) < MAX_LIMIT
+        if self.joined and self.joined.join is Join.WITHOUT:
+            return _shown(ranked, complete=True) if complete else ()
         if self.asked.asked is Asked.NOT:
             return self._others(found, ranked, relations) if complete and relations and (ranked or not chain) else ()
         if not ranked and complete and not chain and self._is_empty_set(found, relations):
@@ -139,20 +146,18 @@ class _Lookup:
         asked, filters = self.asked, self.query.filters
         if asked.asked is Asked.ONE or not asked.kinds or filters != Filters(trusted_only=filters.trusted_only):
             return False
-        anchors = {anchor.id: anchor for anchor in self.anchors}
         labels = {label for label, _ in relations}
         doubtful = {
             label for label in labels if not tells_direction(without_kind(label_words(label), self.question.kind_words))
         }
+        needs_all = self.joined is not None and self.joined.join is Join.BOTH
         related = any(
-            not doubtful.isdisjoint(hit.path.types) or explain(self.question, self.asking_places, anchors, hit)
-            for hit in found.hits
+            not doubtful.isdisjoint(hit.path.types) or (not needs_all and self._explained(hit)) for hit in found.hits
         )
         return not related and self._score_said(relations) >= LEAST_FACT_SCORE
 
     def _ranked(self, found: GraphResult, chain: Sequence[int]) -> list[RankedFacts]:
         wanted = self.query.filters.entity_types
-        anchors = {anchor.id: anchor for anchor in self.anchors}
         scored = []
         for hit in found.hits:
             if wanted and hit.entity_type not in wanted:
@@ -162,13 +167,34 @@ class _Lookup:
                 continue
             if self.only_kinds and hit.entity_type not in (*self.asked.kinds, DEFAULT_ENTITY_TYPE):
                 continue
-            explained = explain(self.question, self.asking_places, anchors, hit)
+            explained = self._explained(hit)
             if explained is not None and explained.places.issuperset(chain):
                 scored.append((hit, explained.score, explained.wording))
             elif explained is None and self.asked.anything and len(hit.path.types) == 1:
                 scored.append((hit, UNASKED_SCORE, hit.path.predicates))
         weights = {anchor.id: anchor.weight for anchor in self.anchors}
-        return rank_facts(scored, weights=weights, kinds=self.asked.kinds)
+        if self.joined is None:
+            return rank_facts(scored, weights=weights, kinds=self.asked.kinds)
+        of_each = [
+            rank_facts((one for one in scored if one[0].path.ids[0] in ids), weights=weights, kinds=self.asked.kinds)
+            for ids in map(self._ids_of, self.joined.names)
+        ]
+        first = self._ids_of(self.joined.names[0])
+        others = {hit.id for hit in found.hits if hit.path.ids[0] not in first and self._explained(hit)}
+        return facts_of_joined(self.joined.join, of_each, others)
+
+    def _ids_of(self, name: frozenset[int]) -> set[str]:
+        """Return the ids of the entities that a name means, by the positions of its words."""
+        return {anchor.id for anchor in self.anchors if anchor.places == name}
+
+    def _explained(self, hit: GraphHit) -> Explained | None:
+        """Return how well a path answers the question; of joined names, as if its own were the only one."""
+        anchors = {
+            anchor.id: anchor
+            for anchor in self.anchors
+            if self.joined is None or hit.path.ids[0] in self._ids_of(anchor.places)
+        }
+        return explain(self.question, self.asking_places, anchors, hit)
 
     def _chain(self, by_place: Mapping[int, list[tuple[Label, Occurrence]]]) -> list[int]:
         """Return the positions of the relationships that are expressed in turn, that of the question's only name first.
@@ -296,13 +322,9 @@ class _Lookup:
         everything = self._query(QueryStart(entity_types=kinds), (), QueryReturn.NODES)
         if everything.truncated or len(everything.hits) == MAX_LIMIT:
             return ()
-        anchors, labels = {anchor.id: anchor for anchor in self.anchors}, {label for label, _ in relations}
-        out = {hit.id for group in ranked for hit in group.hits} | anchors.keys()
-        out |= {
-            hit.id
-            for hit in found.hits
-            if labels.issuperset(hit.path.types) and explain(self.question, self.asking_places, anchors, hit)
-        }
+        labels = {label for label, _ in relations}
+        out = {hit.id for group in ranked for hit in group.hits} | {anchor.id for anchor in self.anchors}
+        out |= {hit.id for hit in found.hits if labels.issuperset(hit.path.types) and self._explained(hit)}
         left = [hit for hit in everything.hits if hit.id not in out]
         return _set_of(left, score)
 

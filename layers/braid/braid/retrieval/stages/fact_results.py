@@ -54,6 +54,9 @@ def fact_results(
     results = []
     for group in groups:
         kept = [hit for hit in group.hits if _allowed(hit, conditions, records, as_of)]
+        if len({hit.path.ids[0] for hit in group.hits}) > 1:  # of several names: an answer is related to each
+            left_out = {hit.id for hit in group.hits if hit not in kept}
+            kept = [hit for hit in kept if hit.id not in left_out]
         if kept:
             unread, count = group.count - len({hit.id for hit in group.hits}), len({hit.id for hit in kept})
             # Facts that are counted but not read may have evidence that does not meet the conditions.
@@ -149,7 +152,8 @@ def _title_and_content(found: FactSet, without: str) -> tuple[str, str]:
     """
     sentences = list(dict.fromkeys(fact.text for fact in found.facts))
     related = bool(found.facts[0].path.types)
-    title = sentences[0]
+    of_several_names = len({fact.path.ids[0] for fact in found.facts}) > 1
+    title = ", and ".join(sentences) if of_several_names else sentences[0]
     if found.asked is not Asked.ONE or found.count > 1 or not related:
         counted = f"{'' if found.complete else 'at least '}{found.count} {without}".rstrip()
         names = ", ".join(dict.fromkeys(fact.name for fact in found.facts))
