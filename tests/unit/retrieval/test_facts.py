@@ -131,6 +131,37 @@ def test_one_relationship_of_joined_names(stages: DemoStages, text: str, groups:
     assert results == groups
 
 
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ("Which services owned by Oak depend on Moss?", [["Oak owns Alder", "Alder depends on Moss"]]),
+        ("Which services does Oak own that depend on Moss?", [["Oak owns Alder", "Alder depends on Moss"]]),
+        ("How many services that depend on Moss are owned by Oak?", [["Alder depends on Moss", "Oak owns Alder"]]),
+        ("Which services of Oak depend on Moss?", [["Oak owns Alder", "Alder depends on Moss"]]),
+        ("Which services owned by Oak do not depend on Moss?", [["Oak owns Cedar"]]),
+        ("Which services that don't depend on Moss are owned by Oak?", [["Oak owns Cedar"]]),
+        ("Who in Oak works on Cedar?", [["Ada is part of Oak", "Ada works on Cedar"]]),
+        ("Who from Oak works on Cedar?", [["Ada is part of Oak", "Ada works on Cedar"]]),
+        ("Who works on Cedar and is part of Oak?", [["Ada works on Cedar", "Ada is part of Oak"]]),
+        ("Which services owned by Oak depend on Cedar?", []),
+        ("Which services owned by Oak call Moss?", []),
+        ("Which old services owned by Oak and Elm depend on Moss?", []),
+        ("Who works on the services owned by Oak that depend on Moss?", []),
+        ("Which services owned by Oak do not depend on Moss and are not live?", []),
+    ],
+)
+def test_a_condition_by_each_name(stages: DemoStages, text: str, groups: list[list[str]]) -> None:
+    depends = [("alder", "moss"), ("briar", "moss"), ("cedar", "fern")]
+    write(stages, *((one, "DEPENDS_ON", other) for one, other in depends))
+    teams = {"oak": "Team", "elm": "Team"}
+    write(stages, ("oak", "OWNS", "alder"), ("oak", "OWNS", "cedar"), ("elm", "OWNS", "briar"), **teams)
+    people = {"ada": "Person", "bob": "Person", "cyd": "Person", **teams}
+    write(stages, ("ada", "PART_OF", "oak"), ("bob", "PART_OF", "elm"), ("cyd", "PART_OF", "oak"), **people)
+    write(stages, ("ada", "WORKS_ON", "cedar"), ("bob", "WORKS_ON", "cedar"), ("cyd", "WORKS_ON", "alder"), **people)
+    stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Oak and Moss are old")])
+    assert [texts(result) for result in ask(stages, text).results if result.facts] == groups
+
+
 def test_none_is_related_to_both_of_two_names(stages: DemoStages) -> None:
     write(stages, ("alder", "DEPENDS_ON", "moss"), ("briar", "DEPENDS_ON", "fern"))
     stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Moss and Fern are old")])

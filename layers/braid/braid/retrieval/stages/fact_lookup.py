@@ -23,8 +23,9 @@ from braid.models import (
 from braid.models.records import DEFAULT_ENTITY_TYPE
 from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
 from braid.ranking.graph_queries_and_facts import LEAST_FACT_SCORE, RankedFacts, rank_facts
+from braid.retrieval.stages.conditions_by_name import read_conditions
 from braid.retrieval.stages.entity_sets import find_entity_set
-from braid.retrieval.stages.joined_names import Join, facts_of_joined, joined_names
+from braid.retrieval.stages.joined_names import Join, facts_of_all, facts_of_joined, joined_names
 from braid.retrieval.stages.stage_messages import FactGroup
 from braid.understanding.multi_hop import label_words
 from braid.understanding.question_relations import (
@@ -34,6 +35,7 @@ from braid.understanding.question_relations import (
     QuestionWords,
     explain,
     said_by,
+    said_by_preposition,
     tells_direction,
     without_kind,
 )
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from braid.models import EntityLink, Label, Query
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import KnowledgeGraph
+    from braid.retrieval.stages.conditions_by_name import Condition
     from braid.retrieval.stages.stage_messages import GraphFound
     from braid.understanding.question_relations import Explained, Occurrence
 
@@ -101,6 +104,7 @@ class _Lookup:
             for link in certain or links
             if (places := _places(self.question.tokens, words(link.phrase)))
         ]
+        self.weights = {anchor.id: anchor.weight for anchor in self.anchors}
         self.name_places = {place for anchor in self.anchors for place in anchor.places}
         """Positions of the words of the names."""
         names = {anchor.places for anchor in self.anchors}
@@ -122,6 +126,8 @@ class _Lookup:
         by_place: dict[int, list[tuple[Label, Occurrence]]] = {}
         for label, one in relations:
             by_place.setdefault(min(one.places), []).append((label, one))
+        if meeting := self._meeting_conditions(by_place):
+            return _shown([meeting], complete=True)
         chain = self._chain(by_place)
         found, ranked = self._look_up(self._steps(chain, by_place), chain)
         if not ranked:
@@ -157,31 +163,76 @@ class _Lookup:
         return not related and self._score_said(relations) >= LEAST_FACT_SCORE
 
     def _ranked(self, found: GraphResult, chain: Sequence[int]) -> list[RankedFacts]:
-        wanted = self.query.filters.entity_types
         scored = []
-        for hit in found.hits:
-            if wanted and hit.entity_type not in wanted:
-                continue
-            # An entity of another type may be the one that is asked for, but is not counted among those of this type.
-            if self.asked.asked is not Asked.ONE and self.asked.kinds and hit.entity_type not in self.asked.kinds:
-                continue
-            if self.only_kinds and hit.entity_type not in (*self.asked.kinds, DEFAULT_ENTITY_TYPE):
-                continue
+        for hit in filter(self._may_answer, found.hits):
             explained = self._explained(hit)
             if explained is not None and explained.places.issuperset(chain):
                 scored.append((hit, explained.score, explained.wording))
             elif explained is None and self.asked.anything and len(hit.path.types) == 1:
                 scored.append((hit, UNASKED_SCORE, hit.path.predicates))
-        weights = {anchor.id: anchor.weight for anchor in self.anchors}
         if self.joined is None:
-            return rank_facts(scored, weights=weights, kinds=self.asked.kinds)
+            return rank_facts(scored, weights=self.weights, kinds=self.asked.kinds)
         of_each = [
-            rank_facts((one for one in scored if one[0].path.ids[0] in ids), weights=weights, kinds=self.asked.kinds)
+            rank_facts(
+                (one for one in scored if one[0].path.ids[0] in ids), weights=self.weights, kinds=self.asked.kinds
+            )
             for ids in map(self._ids_of, self.joined.names)
         ]
         first = self._ids_of(self.joined.names[0])
         others = {hit.id for hit in found.hits if hit.path.ids[0] not in first and self._explained(hit)}
         return facts_of_joined(self.joined.join, of_each, others)
+
+    def _may_answer(self, hit: GraphHit) -> bool:
+        """Return whether an entity is of a type that the question and its filters allow."""
+        wanted, kinds = self.query.filters.entity_types, self.asked.kinds
+        if wanted and hit.entity_type not in wanted:
+            return False
+        # An entity of another type may be the one that is asked for, but is not counted among those of this type.
+        if self.asked.asked is not Asked.ONE and kinds and hit.entity_type not in kinds:
+            return False
+        return not self.only_kinds or hit.entity_type in (*kinds, DEFAULT_ENTITY_TYPE)
+
+    def _meeting_conditions(self, by_place: Mapping[int, list[tuple[Label, Occurrence]]]) -> RankedFacts | None:
+        """Return the facts of the entities that meet the conditions that the question sets by its names.
+
+        None if it sets none, if no entity meets all of them, or if there are too many paths to know.
+        """
+        said = {place: frozenset[int]().union(*(one.places for _, one in found)) for place, found in by_place.items()}
+        conditions = read_conditions(self.question.tokens, {anchor.places for anchor in self.anchors}, said)
+        if not conditions or self.joined:
+            return None
+        labels = dict.fromkeys(label for found in by_place.values() for label, _ in found)
+        if not all(condition.said for condition in conditions):
+            labels |= dict.fromkeys(
+                label
+                for label in (*self.asked.types, *self.asked.others)
+                if said_by_preposition(self.question, label_words(label))
+            )
+        found = self._paths((QueryStep(types=tuple(labels), direction=Direction.BOTH),))
+        if found.truncated or len(found.hits) == MAX_LIMIT:
+            return None
+        share = self.question.share_of(frozenset[int]().union(*said.values()), self.skipped)
+        groups, left_out = [], set[str]()
+        for condition in conditions:
+            ranked = self._meeting(condition, found)
+            if condition.denied:
+                left_out |= {hit.id for group in ranked for hit in group.hits}
+            elif ranked:
+                groups.append(ranked[0])
+            else:
+                return None
+        return facts_of_all(groups, share, left_out)
+
+    def _meeting(self, condition: Condition, found: GraphResult) -> list[RankedFacts]:
+        """Return the facts that meet one condition, by the words for its relationship alone."""
+        skipped = frozenset(range(len(self.question.tokens))) - condition.said
+        anchors = {anchor.id: anchor for anchor in self.anchors if anchor.places == condition.name}
+        scored = [
+            (hit, explained.score, explained.wording)
+            for hit in filter(self._may_answer, found.hits)
+            if hit.path.ids[0] in anchors and (explained := explain(self.question, skipped, anchors, hit))
+        ]
+        return rank_facts(scored, weights=self.weights, kinds=self.asked.kinds)
 
     def _ids_of(self, name: frozenset[int]) -> set[str]:
         """Return the ids of the entities that a name means, by the positions of its words."""
@@ -282,9 +333,13 @@ class _Lookup:
         """
         if not steps:
             return None, []
-        start = QueryStart.unchecked(ids=tuple(anchor.id for anchor in self.anchors))
-        found = self._query(start, steps, QueryReturn.PATHS)
+        found = self._paths(steps)
         return found, self._ranked(found, chain)
+
+    def _paths(self, steps: tuple[QueryStep, ...]) -> GraphResult:
+        """Return the paths from the names along some steps."""
+        start = QueryStart.unchecked(ids=tuple(anchor.id for anchor in self.anchors))
+        return self._query(start, steps, QueryReturn.PATHS)
 
     def _query(self, start: QueryStart, steps: tuple[QueryStep, ...], returns: QueryReturn) -> GraphResult:
         return self.graph.query(

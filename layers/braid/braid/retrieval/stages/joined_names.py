@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Asked
-from braid.ranking.graph_queries_and_facts import RankedFacts
+from braid.ranking.graph_queries_and_facts import LEAST_FACT_SCORE, RankedFacts
 from braid.understanding.tokens import word_set
 
 if TYPE_CHECKING:
@@ -111,15 +111,30 @@ def facts_of_joined(join: Join, of_each: Sequence[Sequence[RankedFacts]], others
     if join is Join.WITHOUT:
         left = [hit for hit in best[0].hits if hit.id not in others] if of_each[0] else []
         return [RankedFacts(best[0].score, left)] if left else []
-    shared = set[str]()
-    if len(best) == len(of_each):
-        shared = set.intersection(*({hit.id for hit in group.hits} for group in best))
-    hits = sorted((hit for group in best for hit in group.hits if hit.id in shared), key=_by_name)
-    of_all = [RankedFacts(min(group.score for group in best), hits)] if shared else []
-    if join is Join.BOTH:
-        return of_all
+    of_all = facts_of_all(best) if len(best) == len(of_each) else None
+    if join is Join.BOTH or of_all is None:
+        return [of_all] if of_all else [] if join is Join.BOTH else best
+    shared = {hit.id for hit in of_all.hits}
     further = [group for group in best if not shared.issuperset(hit.id for hit in group.hits)]
-    return of_all + [RankedFacts(group.score * (_SINGLE if shared else 1.0), group.hits) for group in further]
+    return [of_all, *(RankedFacts(group.score * _SINGLE, group.hits) for group in further)]
+
+
+def facts_of_all(
+    groups: Sequence[RankedFacts], share: float = 1.0, left_out: Collection[str] = ()
+) -> RankedFacts | None:
+    """Return the facts of the entities that are in all groups; None if there are none, or these answer too little.
+
+    Parameters
+    ----------
+    share
+        Share of the question's words that they explain together.
+    left_out
+        Ids of entities that are no answers.
+    """
+    shared = set.intersection(*({hit.id for hit in group.hits} for group in groups)).difference(left_out)
+    score = share * min(group.score for group in groups)
+    hits = sorted((hit for group in groups for hit in group.hits if hit.id in shared), key=_by_name)
+    return RankedFacts(score, hits) if hits and score >= LEAST_FACT_SCORE else None
 
 
 def _by_name(hit: GraphHit) -> tuple[str, str]:
