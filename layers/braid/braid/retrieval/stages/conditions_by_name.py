@@ -42,7 +42,7 @@ def read_conditions(
     said
         The positions of the words for each relationship, by the first of them.
     """
-    if not 1 < len(names) <= MAX_CONDITIONS:
+    if len(names) > MAX_CONDITIONS:
         return ()
     waiting = sorted(said)
     beside = frozenset().union(*said.values())

@@ -197,9 +197,12 @@ class _Lookup:
 
         None if it sets none, if no entity meets all of them, or if there are too many paths to know.
         """
+        names = {anchor.places for anchor in self.anchors}
+        if len(names) == 1 or self.joined:
+            return None
         said = {place: frozenset[int]().union(*(one.places for _, one in found)) for place, found in by_place.items()}
-        conditions = read_conditions(self.question.tokens, {anchor.places for anchor in self.anchors}, said)
-        if not conditions or self.joined:
+        conditions = read_conditions(self.question.tokens, names, said)
+        if not conditions:
             return None
         labels = dict.fromkeys(label for found in by_place.values() for label, _ in found)
         if not all(condition.said for condition in conditions):
