@@ -6,11 +6,14 @@ import json
 import sys
 import threading
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from aws_lambda_powertools.utilities.parameters import SecretsProvider
 from botocore.exceptions import ClientError
+from braid import deadline
+from braid.api.handler import make_handler
 from braid.engines.aws import secret_keys
 from braid.errors import (
     ConfigurationError,
@@ -18,6 +21,7 @@ from braid.errors import (
     StoreError,
     StoreFull,
     StoresUnavailable,
+    StoreTooSlow,
     TransientStoreError,
     UnknownTenant,
 )
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from braid.ports.search_index import IndexStats
+
 QUESTION = {"text": "What caused the Beacon text storm?", "top_k": 3}
 
 
@@ -48,6 +54,23 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoStages]:
 def door(stages: DemoStages) -> FrontDoor:
     stages.healthy()
     return FrontDoor(stages)
+
+
+@pytest.mark.parametrize(("function_s", "request_s"), [(25.0, 22.0), (10.0, 8.0), (3.0, 1.0)])
+def test_a_request_ends_before_its_function_does(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch, function_s: float, request_s: float
+) -> None:
+    def stats(_tenant_id: str) -> IndexStats:
+        left.append(deadline.left())
+        message = "the store took all of it"
+        raise StoreTooSlow(message)
+
+    left: list[float] = []
+    monkeypatch.setattr(stages.index, "stats", stats)
+    context = SimpleNamespace(get_remaining_time_in_millis=lambda: function_s * 1000)
+    answer = make_handler(stages)(event("GET", "/stats", authorizer=claims()), context)  # type: ignore[arg-type]
+    assert answer["statusCode"] == 504
+    assert request_s - 1 < left[0] <= request_s
 
 
 @pytest.mark.parametrize("path", ["/health", "/explorer", "/openapi.json", "/records", "/nowhere"])
