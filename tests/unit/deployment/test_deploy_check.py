@@ -158,6 +158,22 @@ def test_what_cloudformation_takes_and_every_function_would_refuse_at_its_start_
     assert not missing(deploy_check.settings(TEMPLATE, values()))
 
 
+@pytest.mark.parametrize(
+    ("changed", "what", "why"),
+    [
+        ({"EmbeddingModel": "minilm"}, "EmbeddingModel=minilm", "known are all-minilm-l6-v2, auto, "),
+        ({"ProvisionedConcurrency": "11"}, "ReservedConcurrency=10", "keeps no 11 containers ready"),
+        ({"ReservedConcurrency": "0"}, "ReservedConcurrency=0", "no function would ever run"),
+    ],
+)
+def test_what_would_be_deployed_and_answer_nothing_or_not_be_deployed_is_named(
+    changed: dict[str, str], what: str, why: str
+) -> None:
+    assert not missing(deploy_check.together(values(EmbeddingModel="codebert-code", ProvisionedConcurrency="10")))
+    assert not missing(deploy_check.together(values(ReservedConcurrency="-1", ProvisionedConcurrency="10")))
+    assert why in missing(deploy_check.together(values(**changed)))[what]
+
+
 def test_stores_in_a_vpc_need_subnets_in_two_zones() -> None:
     assert "SubnetIds is empty" in missing(deploy_check.together(values(SubnetIds="", SecurityGroupIds="")))
     public = {
