@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from aws_lambda_powertools.utilities.parameters import SecretsProvider
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectTimeoutError, IncompleteReadError, ReadTimeoutError
 from braid import deadline
 from braid.api.handler import make_handler
 from braid.engines.aws import secret_keys
@@ -103,13 +103,22 @@ def test_a_front_key_that_cannot_be_read_lets_nobody_in(stages: DemoStages, monk
     assert FrontDoor(stages).ask("GET", "/health", headers={"braid-front": ""}).status == 503
 
 
-@pytest.mark.parametrize(("code", "hint"), [("ThrottlingException", "1"), ("AccessDeniedException", None)])
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (ClientError({"Error": {"Code": "ThrottlingException"}}, "GetSecretValue"), "1"),
+        (ClientError({"Error": {"Code": "AccessDeniedException"}}, "GetSecretValue"), None),
+        (ReadTimeoutError(endpoint_url="https://secretsmanager"), "1"),
+        (ConnectTimeoutError(endpoint_url="https://secretsmanager"), "1"),
+        (IncompleteReadError(actual_bytes=1, expected_bytes=2), "1"),
+    ],
+)
 def test_a_front_key_that_may_soon_be_read_is_worth_trying_again(
-    stages: DemoStages, monkeypatch: pytest.MonkeyPatch, code: str, hint: str | None
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch, error: Exception, hint: str | None
 ) -> None:
     class Secrets:
         def get_secret_value(self, **_: object) -> NoReturn:
-            raise ClientError({"Error": {"Code": code}}, "GetSecretValue")
+            raise error
 
     monkeypatch.setattr(secret_keys, "_provider", lambda *_: SecretsProvider(boto3_client=Secrets()))
     key = secret_keys.signing_key(SecretStr(""), "arn:aws:secretsmanager:…", names=("KEY", "SECRET"), timeout_s=1)
