@@ -160,7 +160,9 @@ def run(
     facts = fact_results(groups, query, request.plan.facts, hydrated.evidence, now=now)
     use_counts = uses(query.tenant_id) if uses and query.ranking is Ranking.MEMORY else {}
     results, considered, order_until = make_results(request, ranked, facts, now, use_counts)
-    facets, facets_lost = count_facets(request, index, now=now, schema_version=schema_version, limits=limits)
+    facets, facets_lost = count_facets(
+        request, None if hydrated.text_lost else index, now=now, schema_version=schema_version, limits=limits
+    )
     lost_here = {"text": hydrated.text_lost, "rerank": rerank_lost, "facets": facets_lost}
     degraded = tuple(
         dict.fromkeys([*_lost_before(request, schema_version), *(name for name, lost in lost_here.items() if lost)])
@@ -286,12 +288,15 @@ def fuse_strands(request: FuseRequest, strands: Strands, parameters: FusionParam
 
 
 def count_facets(
-    request: FuseRequest, index: SearchIndex, *, now: datetime, schema_version: int | None, limits: FusionLimits
+    request: FuseRequest, index: SearchIndex | None, *, now: datetime, schema_version: int | None, limits: FusionLimits
 ) -> tuple[dict[str, tuple[FacetValue, ...]], bool]:
-    """Return each facet field's value counts over the records that meet the filters, and whether counting failed."""
+    """Return each facet field's value counts over the records that meet the filters, and whether counting failed.
+
+    Without an index, as it has just not answered, it has.
+    """
     query = request.query
-    if not query.facets:
-        return {}, False
+    if not query.facets or index is None:
+        return {}, bool(query.facets)
     counted = SearchRequest(
         tenant_id=query.tenant_id,
         k=1,
