@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from braid.ports.encoder import Encoder
     from braid.ports.object_store import ObjectStore
 
-READING_VERSION = 9
+READING_VERSION = 10
 """Version of readers and chunker: documents that were read under another are read again."""
 _PAGE_CHUNKS = (8, 16, 32, 64, 128)
 """Least chunks of each page, the last number for all further ones: short first pages soon show progress and pace."""
