@@ -427,6 +427,47 @@ def test_a_noun_that_names_no_type_of_the_graph_is_not_ignored(
 @pytest.mark.parametrize(
     ("text", "answers"),
     [
+        ("How many tickets does Ada handle?", ["T1", "T2"]),
+        ("How many urgent tickets does Ada handle?", []),
+        ("How many open tickets does Ada handle?", []),
+        ("Which closed tickets does Ada handle?", []),
+        ("List the urgent tickets that Ada handles", []),
+        ("Which urgent tickets does Ada not handle?", []),
+        ("How many open tickets are about Boats?", []),
+        ("How many closed tickets did Bob open?", []),
+        ("How many open tickets does Bob have?", []),
+        ("What are the open tickets of Bob?", []),
+        ("Show all urgent tickets that Bob opened", []),
+        ("Which of the tickets of Bob are open?", []),
+        ("How many tickets of Bob are open?", []),
+        ("How many tickets did Bob open?", ["T1", "T2"]),
+        ("Which tickets did Bob open?", ["T1", "T2"]),
+        ("How many different tickets did Bob open?", ["T1", "T2"]),
+        ("Which two tickets did Bob open?", ["T1", "T2"]),
+        ("Which urgent ticket is about Cars?", ["T2"]),
+        ("How many support teams does Ada lead?", ["Till"]),
+        ("How many night teams does Ada lead?", []),
+        ("How many dependent services does Cars have?", ["Boats"]),
+        ("How many dependent services depend on Cars?", ["Boats"]),
+    ],
+)
+def test_a_word_that_narrows_the_set_is_not_ignored(stages: DemoStages, text: str, answers: list[str]) -> None:
+    kinds = {"ada": "Person", "bob": "Person", "till": "SupportTeam", "t1": "Ticket", "t2": "Ticket", "t3": "Ticket"}
+    edges = [(who, kind, one) for who, kind in (("ada", "HANDLES"), ("bob", "OPENED")) for one in ("t1", "t2")]
+    edges += [("t1", "ABOUT", "boats"), ("t2", "ABOUT", "boats"), ("t2", "ABOUT", "cars"), ("ada", "LEADS", "till")]
+    write(stages, *edges, ("boats", "DEPENDS_ON", "cars"), **kinds)
+    stages.graph.upsert([Vertex(tenant_id=TENANT, id="page", entity_type="Document", has_record=True)], [])
+    answer = ask(stages, text)
+    found = [fact.name for result in answer.results if result.facts for fact in result.facts.facts]
+    assert found == answers
+    asks_for_a_set = text.startswith(("How many", "List", "Show")) or " not " in text
+    assert bool(answer.set_not_answered) is (asks_for_a_set and not answers)
+    assert not {NOT_RELATED, NONE_WITH, NONE_WITHOUT}.intersection(answer.plan.reasons)
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
         ("How many people does Till have?", ["Ada"]),
         ("How many services does Till have?", ["Boats"]),
         ("Services of Till", ["Boats"]),

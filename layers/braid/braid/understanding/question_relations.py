@@ -81,6 +81,9 @@ _AGENTS: Final = word_set("boss bosses chief chiefs")
 """Nouns of the agent that its ending does not show."""
 _BEFORE_ROLE: Final = word_set("a an the its their one of")
 _NEEDED: Final = word_set("used needed required")
+_ADJECTIVES: Final = word_set("open live complete clear correct direct separate empty free secure")
+"""Adjectives that are verbs as well, in this form."""
+_BEFORE_ADJECTIVE: Final = BEING | word_set("which what the a an all every each many show list count of any no")
 _OBJECT: Final = ("ency", "encies", "ee", "ees")
 _POSSESSED: Final = re.compile(r"['’]s?\s+(\w+)")
 _NOUNS: Final = word_set("spouse wife husband child son sibling country capital city location place")
@@ -272,7 +275,7 @@ class QuestionWords:
         meanings = _MEANINGS.get(key, frozenset())
         found: dict[int, tuple[float, bool]] = {}
         for place, asked in enumerate(self.keys):
-            if place in skipped or self.tokens[place] in EMPTY or self._is_purpose(place):
+            if place in skipped or self.tokens[place] in EMPTY or self._is_purpose(place) or self._is_adjective(place):
                 continue
             if asked == key:
                 found[place] = (1.0, False)
@@ -289,6 +292,10 @@ class QuestionWords:
         """Return whether a word says a purpose or a habit, and no need: "What is Atlas used for?", "used to own"."""
         following = self.tokens[place + 1 :]
         return self.tokens[place] in _NEEDED and (following == ["for"] or following[:1] == ["to"])
+
+    def _is_adjective(self, place: int) -> bool:
+        """Return whether a word says how something is, and nothing of what it does: "open tickets", "are live"."""
+        return self.tokens[place] in _ADJECTIVES and not _BEFORE_ADJECTIVE.isdisjoint(self.tokens[place - 1 : place])
 
     def agent(self, parts: Sequence[str], place: int, *, named: bool) -> Side:
         """Return the sides of a word on which a name, if there is one, is its agent: the one that owns or depends.

@@ -141,10 +141,17 @@ class _Lookup:
             return ()
         complete = not found.truncated and len(found.hits) < MAX_LIMIT
         if self.asked.asked is Asked.NOT:
-            return self._others(found, ranked, relations) if complete and relations and (ranked or not chain) else ()
+            left = self._others(found, ranked, relations) if complete and relations and (ranked or not chain) else ()
+            return () if self.asked.narrowed and not none_of_a_set(left) else left
         if not ranked and complete and not chain and self._is_empty_set(found, relations):
             return _set_of((), self._score_said(relations))
+        if self.asked.narrowed and not self._is_one(ranked):
+            return ()
         return _shown(ranked, complete=complete)
+
+    def _is_one(self, ranked: Sequence[RankedFacts]) -> bool:
+        """Return whether one entity is asked for and one is found, so that no word before the noun can leave it out."""
+        return self.asked.asked is Asked.ONE and len({hit.id for group in ranked for hit in group.hits}) == 1
 
     def _is_empty_set(self, found: GraphResult, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
         """Return whether a question asks for all or how many are related to its names, and none of any type is.
@@ -450,7 +457,7 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
     Such a question expresses a relationship type of the graph, and either begins with an auxiliary and names two
     entities, or names one and has no further words to be explained. The edges of these entities were read.
     """
-    if question is None or question.asked is not Asked.ONE or not question.types:
+    if question is None or question.asked is not Asked.ONE or question.narrowed or not question.types:
         return False
     if found is None or found.facts or found.truncated:
         return False
