@@ -541,7 +541,9 @@ def sentence(source: str, label: Label, target: str, predicate: str = "") -> str
     if predicate and is_symmetric(parts):
         return f"{source} {predicate} {target}"
     said = " ".join(parts)
-    if is_symmetric(parts) or parts[-1:] == ["of"] or (parts[0].endswith("ed") and parts[0] != "need"):
+    # LOCATED_IN says what is done to its source, ACQUIRED what that does.
+    is_done = parts[0].endswith("ed") and parts[0] != "need" and not _PREPOSITIONS.isdisjoint(parts[1:])
+    if is_symmetric(parts) or parts[-1:] == ["of"] or is_done:
         said = f"is {said}{' to' if _PREPOSITIONS.isdisjoint(parts) else ''}" if parts[0] not in EMPTY else said
     elif _is_passive(parts) and parts[0] not in EMPTY and "by" not in parts:
         said = f"has {said}"
