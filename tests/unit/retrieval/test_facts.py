@@ -621,6 +621,28 @@ def test_a_preposition_and_a_noun_alone_tell_predicates_apart(stages: DemoStages
     assert texts(ask(stages, "How many members does Atlas have?").results[0]) == ["Atlas has member Cyd"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Has Boats been replaced?", ["Atlas replaces Boats"]),
+        ("Was Boats replaced?", ["Atlas replaces Boats"]),
+        ("Is Cars owned?", ["Ada owns Cars"]),
+        ("Has Atlas been replaced?", []),
+        ("Was Atlas replaced?", []),
+        ("Has Atlas replaced Boats?", ["Atlas replaces Boats"]),
+        ("Was it Atlas that replaced Boats?", ["Atlas replaces Boats"]),
+        ("Is Dock situated in Erith?", ["Dock lies in Erith"]),
+    ],
+)
+def test_what_is_done_to_a_name_is_not_what_it_does(stages: DemoStages, text: str, expected: list[str]) -> None:
+    kinds = {"ada": "Person", "page": "Document"}
+    edges = [("ada", "OWNS", "cars"), ("cars", "PART_OF", "dock"), ("dock", "LIES_IN", "erith")]
+    write(stages, ("atlas", "REPLACES", "boats"), *edges, **kinds)
+    answer = ask(stages, text)
+    assert [one for result in answer.results for one in texts(result)] == expected
+    assert (NOT_RELATED in answer.plan.reasons) is (not expected)
+
+
 def test_the_other_direction_is_no_answer(stages: DemoStages) -> None:
     write(stages, ("ada", "OWNS", "atlas"), ada="Person")
     assert not any(result.facts for result in ask(stages, "What does Atlas own?").results)

@@ -304,7 +304,7 @@ class QuestionWords:
 
         =======================================================  ================================================
         "Atlas owns …"                                           ``BEFORE``
-        "… owned by Atlas"                                       ``AFTER``
+        "… owned by Atlas", "Is Keelson owned?"                  ``AFTER``
         "the owner of Keelson", "Keelson's owner"                ``NEITHER``: the word itself is the agent's
         "the dependencies of Atlas", "Atlas's dependencies",     ``BOTH``: the word itself is that of the object
         "Which dependencies does Atlas have?"
@@ -325,7 +325,7 @@ class QuestionWords:
         token, following = self.tokens[place], self.tokens[place + 1 : place + 3]
         previous = self.tokens[place - 1 : place]
         by_at_an_end = "by" in (self.tokens[0], self.tokens[-1]) and bool(BEING.intersection(self.tokens[:place]))
-        if by_at_an_end or "by" in following:
+        if by_at_an_end or "by" in following or self._is_suffered(parts, place):
             return Side.AFTER
         nominal = token.endswith((*_AGENT, *_OBJECT)) or token in _AGENTS
         derived = nominal and singular(token) not in {singular(part) for part in parts}
@@ -341,6 +341,17 @@ class QuestionWords:
         if as_noun and derived and token.endswith(_OBJECT):
             return Side.BOTH
         return Side.NEITHER if possessed or (as_noun and derived) else Side.BEFORE
+
+    def _is_suffered(self, parts: Sequence[str], place: int) -> bool:
+        """Return whether a question only asks if something was done to a name: "Has Atlas been replaced?".
+
+        Not by a label's own participle: "Is Atlas based?" of BASED_IN.
+        """
+        token = self.tokens[place]
+        is_question = self.tokens[0] in BEING or "been" in self.tokens[place - 1 : place]
+        done = token.endswith("ed") or base_form(token) != token
+        ends = all(token in STOP_WORDS and token not in _PREPOSITIONS for token in self.tokens[place + 1 :])
+        return is_question and done and ends and token not in parts
 
     def _is_role(self, place: int) -> bool:
         """Return whether a word is what the named entity is: "Whose owner is Atlas?", "What is Atlas the owner of?"."""
