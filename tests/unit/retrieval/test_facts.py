@@ -63,6 +63,25 @@ def texts(result: Result) -> list[str]:
     return [fact.text for fact in result.facts.facts] if result.facts else []
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Who is the current owner of Atlas?", ["Bob owns Atlas"]),
+        ("Which current owner does Atlas have?", ["Bob owns Atlas"]),
+        ("What are the current dependencies of Atlas?", ["Atlas depends on Boats"]),
+        ("Which current services does Bob own?", ["Bob owns Atlas"]),
+        ("How many current services does Bob own?", []),
+    ],
+)
+def test_what_is_current_is_what_holds_now(stages: DemoStages, text: str, expected: list[str]) -> None:
+    edges = [("ada", "OWNS", "atlas", {"invalid_at": BEFORE}), ("atlas", "DEPENDS_ON", "boats")]
+    write(stages, *edges, ("bob", "OWNS", "atlas"), ada="Person", bob="Person")
+    stages.graph.upsert([Vertex(tenant_id=TENANT, id="page", entity_type="Document", has_record=True)], [])
+    answer = ask(stages, text)
+    assert [one for result in answer.results for one in texts(result)] == expected
+    assert NOT_RELATED not in answer.plan.reasons
+
+
 def test_a_relationship_is_a_result_with_its_direction_validity_and_evidence(stages: DemoStages) -> None:
     stages.index.upsert([Record(id="page", tenant_id=TENANT, name="Minutes", content="Ada took over Atlas.")])
     holds = {"evidence": "page", "valid_at": BEFORE, "invalid_at": AFTER, "confidence": 0.9}

@@ -316,6 +316,8 @@ def _kinds(question: QuestionWords, stats: GraphStats, said: Mapping[Label, Sequ
     noun = next((place for place in sorted(explained) if place and tokens[place - 1] in _ASKING), None)
     noun = _noun(tokens) if noun is None or tokens[noun] in _ASKING else noun
     noun = _noun_of_a_set(tokens, types) if noun is None else noun
+    if noun is not None and tokens[noun] in NOW and heads.keys() & {noun + 1}:
+        noun += 1  # the "current *owner*" is what holds now, but "current *services*" are not all that there are
     if noun is not None and noun in heads:
         others = {tokens[place] for place in question.content({*explained, noun})}
         alone = others <= _NAMELESS - _NONE

@@ -71,7 +71,7 @@ _HAVING: Final = word_set("have has had")
 _PREPOSITIONS: Final = word_set("on upon of to in into at by for with from as")
 EMPTY: Final = AUXILIARY | _PREPOSITIONS | {"a", "an", "the"}
 """Words of labels and questions that express no relationship by themselves."""
-NOW: Final = word_set("today now currently presently nowadays")
+NOW: Final = word_set("today now currently presently nowadays current")
 _DENYING: Final = word_set("no not never don doesn didn isn aren wasn weren hasn haven t")
 _SOUGHT: Final = word_set("who whom whose which where many")
 _TELLING: Final = word_set("most first last before after since until during between both without only new")
