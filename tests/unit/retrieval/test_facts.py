@@ -147,6 +147,12 @@ def test_that_nobody_is_so_related_to_what_a_question_names_is_said(
     assert (NOT_RELATED in ask(stages, text).plan.reasons) is expected
 
 
+def test_what_was_done_today_is_not_all_that_holds_today(stages: DemoStages) -> None:
+    write(stages, ("bob", "OPENED", "t1"), ("bob", "OWNS", "moss"), bob="Person", t1="Ticket")
+    assert not any(result.facts for result in ask(stages, "How many tickets did Bob open today?").results)
+    assert texts(ask(stages, "What does Bob own today?").results[0]) == ["Bob owns Moss"]
+
+
 def test_facts_stand_among_the_texts_and_share_their_places(stages: DemoStages) -> None:
     write(stages, ("ada", "OWNS", "atlas"), ada="Person")
     stages.index.upsert([Record(id=f"r{n}", tenant_id=TENANT, content="Who owns Atlas is unknown") for n in range(3)])
