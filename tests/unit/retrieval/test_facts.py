@@ -147,6 +147,17 @@ def test_that_nobody_is_so_related_to_what_a_question_names_is_said(
     assert (NOT_RELATED in ask(stages, text).plan.reasons) is expected
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["Which services of Ada have been replaced?", "Which of Ada's services are replaced?"],
+)
+def test_what_is_asked_of_something_that_belongs_to_a_name_is_not_denied_of_the_name(
+    stages: DemoStages, text: str
+) -> None:
+    write(stages, ("ada", "OWNS", "moss"), ("fern", "REPLACES", "moss"), ("moss", "DEPENDS_ON", "oak"), ada="Person")
+    assert NOT_RELATED not in ask(stages, text).plan.reasons
+
+
 def test_what_was_done_today_is_not_all_that_holds_today(stages: DemoStages) -> None:
     write(stages, ("bob", "OPENED", "t1"), ("bob", "OWNS", "moss"), bob="Person", t1="Ticket")
     assert not any(result.facts for result in ask(stages, "How many tickets did Bob open today?").results)

@@ -213,6 +213,10 @@ class QuestionWords:
     def _possessed(self) -> frozenset[str]:
         return frozenset(word for found in _POSSESSED.findall(self.text) for word in words(found))
 
+    def is_possessed(self, place: int) -> bool:
+        """Return whether a word is behind a possessive: "Ada's *services*"."""
+        return self.tokens[place] in self._possessed
+
     def content(self, skipped: Collection[int]) -> set[int]:
         """Return the positions of the words that an answer has to explain.
 
@@ -335,7 +339,7 @@ class QuestionWords:
             return Side.AFTER  # "Where is Atlas used?", but "… are needed for Atlas"
         if derived and self._is_role(place):
             return Side.NEITHER if token.endswith(_OBJECT) else Side.BOTH
-        possessed = token in self._possessed or (named and derived and not STOP_WORDS.issuperset(previous))
+        possessed = self.is_possessed(place) or (named and derived and not STOP_WORDS.issuperset(previous))
         introduced = following[:1] == ["of"] or previous in (["the"], ["an"], ["a"], ["no"], ["without"])
         as_noun = possessed or introduced or self.is_had(place)
         if as_noun and derived and token.endswith(_OBJECT):

@@ -465,11 +465,27 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
     asked = QuestionWords(text, frozenset(question.kind_words))
     if len(named) > 1:
         return AUXILIARY.issuperset(asked.tokens[:1])
-    skipped = {*question.explained, *(place for phrase in named for place in _places(asked.tokens, words(phrase)))}
+    name_places = {place for phrase in named for place in _places(asked.tokens, words(phrase))}
+    skipped = {*question.explained, *name_places}
     occurring = [one for label in question.types for one in said_by(asked, label, skipped)]
     said = {place for one in occurring for place in one.places}
+    if name_places and _is_owner(asked, name_places, {*question.explained} - said, said):
+        return False
     in_turn = len({min(one.places) for one in occurring})
     return bool(named and said) and in_turn <= MAX_HOPS and not asked.content(skipped | said)
+
+
+def _is_owner(question: QuestionWords, name: set[int], nouns: set[int], said: set[int]) -> bool:
+    """Return whether something of the name is asked about, and not the name: "services of Ada", "Ada's services".
+
+    Not where "of" says the relationship itself.
+    """
+    tokens, before, after = question.tokens, min(name) - 1, max(name) + 1
+    while before > 0 and tokens[before] in _ARTICLES:
+        before -= 1
+    of = before > 0 and tokens[before] == "of" and before not in said
+    noun = before - 1 if of else after
+    return noun in nouns and tokens[noun] not in STOP_WORDS and (of or question.is_possessed(noun))
 
 
 def _of_evidence(query: Query) -> Filters:
