@@ -63,6 +63,25 @@ def texts(result: Result) -> list[str]:
     return [fact.text for fact in result.facts.facts] if result.facts else []
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Who is the current owner of Atlas?", ["Bob owns Atlas"]),
+        ("Which current owner does Atlas have?", ["Bob owns Atlas"]),
+        ("What are the current dependencies of Atlas?", ["Atlas depends on Boats"]),
+        ("Which current services does Bob own?", ["Bob owns Atlas"]),
+        ("How many current services does Bob own?", []),
+    ],
+)
+def test_what_is_current_is_what_holds_now(stages: DemoStages, text: str, expected: list[str]) -> None:
+    edges = [("ada", "OWNS", "atlas", {"invalid_at": BEFORE}), ("atlas", "DEPENDS_ON", "boats")]
+    write(stages, *edges, ("bob", "OWNS", "atlas"), ada="Person", bob="Person")
+    stages.graph.upsert([Vertex(tenant_id=TENANT, id="page", entity_type="Document", has_record=True)], [])
+    answer = ask(stages, text)
+    assert [one for result in answer.results for one in texts(result)] == expected
+    assert NOT_RELATED not in answer.plan.reasons
+
+
 def test_a_relationship_is_a_result_with_its_direction_validity_and_evidence(stages: DemoStages) -> None:
     stages.index.upsert([Record(id="page", tenant_id=TENANT, name="Minutes", content="Ada took over Atlas.")])
     holds = {"evidence": "page", "valid_at": BEFORE, "invalid_at": AFTER, "confidence": 0.9}
@@ -219,6 +238,23 @@ def test_that_nobody_is_so_related_to_what_a_question_names_is_said(
 ) -> None:
     write(stages, ("ada", "OWNS", "moss"), ada="Person", fern="Service", till="Team")
     assert (NOT_RELATED in ask(stages, text).plan.reasons) is expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Which services of Ada have been replaced?", "Which of Ada's services are replaced?"],
+)
+def test_what_is_asked_of_something_that_belongs_to_a_name_is_not_denied_of_the_name(
+    stages: DemoStages, text: str
+) -> None:
+    write(stages, ("ada", "OWNS", "moss"), ("fern", "REPLACES", "moss"), ("moss", "DEPENDS_ON", "oak"), ada="Person")
+    assert NOT_RELATED not in ask(stages, text).plan.reasons
+
+
+def test_what_was_done_today_is_not_all_that_holds_today(stages: DemoStages) -> None:
+    write(stages, ("bob", "OPENED", "t1"), ("bob", "OWNS", "moss"), bob="Person", t1="Ticket")
+    assert not any(result.facts for result in ask(stages, "How many tickets did Bob open today?").results)
+    assert texts(ask(stages, "What does Bob own today?").results[0]) == ["Bob owns Moss"]
 
 
 def test_facts_stand_among_the_texts_and_share_their_places(stages: DemoStages) -> None:
@@ -520,6 +556,47 @@ def test_a_noun_that_names_no_type_of_the_graph_is_not_ignored(
 @pytest.mark.parametrize(
     ("text", "answers"),
     [
+        ("How many tickets does Ada handle?", ["T1", "T2"]),
+        ("How many urgent tickets does Ada handle?", []),
+        ("How many open tickets does Ada handle?", []),
+        ("Which closed tickets does Ada handle?", []),
+        ("List the urgent tickets that Ada handles", []),
+        ("Which urgent tickets does Ada not handle?", []),
+        ("How many open tickets are about Boats?", []),
+        ("How many closed tickets did Bob open?", []),
+        ("How many open tickets does Bob have?", []),
+        ("What are the open tickets of Bob?", []),
+        ("Show all urgent tickets that Bob opened", []),
+        ("Which of the tickets of Bob are open?", []),
+        ("How many tickets of Bob are open?", []),
+        ("How many tickets did Bob open?", ["T1", "T2"]),
+        ("Which tickets did Bob open?", ["T1", "T2"]),
+        ("How many different tickets did Bob open?", ["T1", "T2"]),
+        ("Which two tickets did Bob open?", ["T1", "T2"]),
+        ("Which urgent ticket is about Cars?", ["T2"]),
+        ("How many support teams does Ada lead?", ["Till"]),
+        ("How many night teams does Ada lead?", []),
+        ("How many dependent services does Cars have?", ["Boats"]),
+        ("How many dependent services depend on Cars?", ["Boats"]),
+    ],
+)
+def test_a_word_that_narrows_the_set_is_not_ignored(stages: DemoStages, text: str, answers: list[str]) -> None:
+    kinds = {"ada": "Person", "bob": "Person", "till": "SupportTeam", "t1": "Ticket", "t2": "Ticket", "t3": "Ticket"}
+    edges = [(who, kind, one) for who, kind in (("ada", "HANDLES"), ("bob", "OPENED")) for one in ("t1", "t2")]
+    edges += [("t1", "ABOUT", "boats"), ("t2", "ABOUT", "boats"), ("t2", "ABOUT", "cars"), ("ada", "LEADS", "till")]
+    write(stages, *edges, ("boats", "DEPENDS_ON", "cars"), **kinds)
+    stages.graph.upsert([Vertex(tenant_id=TENANT, id="page", entity_type="Document", has_record=True)], [])
+    answer = ask(stages, text)
+    found = [fact.name for result in answer.results if result.facts for fact in result.facts.facts]
+    assert found == answers
+    asks_for_a_set = text.startswith(("How many", "List", "Show")) or " not " in text
+    assert bool(answer.set_not_answered) is (asks_for_a_set and not answers)
+    assert not {NOT_RELATED, NONE_WITH, NONE_WITHOUT}.intersection(answer.plan.reasons)
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
         ("How many people does Till have?", ["Ada"]),
         ("How many services does Till have?", ["Boats"]),
         ("Services of Till", ["Boats"]),
@@ -671,6 +748,28 @@ def test_a_preposition_and_a_noun_alone_tell_predicates_apart(stages: DemoStages
     )
     assert texts(ask(stages, "Which club did Atlas play for?").results[0]) == ["Atlas played for Bob"]
     assert texts(ask(stages, "How many members does Atlas have?").results[0]) == ["Atlas has member Cyd"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Has Boats been replaced?", ["Atlas replaces Boats"]),
+        ("Was Boats replaced?", ["Atlas replaces Boats"]),
+        ("Is Cars owned?", ["Ada owns Cars"]),
+        ("Has Atlas been replaced?", []),
+        ("Was Atlas replaced?", []),
+        ("Has Atlas replaced Boats?", ["Atlas replaces Boats"]),
+        ("Was it Atlas that replaced Boats?", ["Atlas replaces Boats"]),
+        ("Is Dock situated in Erith?", ["Dock lies in Erith"]),
+    ],
+)
+def test_what_is_done_to_a_name_is_not_what_it_does(stages: DemoStages, text: str, expected: list[str]) -> None:
+    kinds = {"ada": "Person", "page": "Document"}
+    edges = [("ada", "OWNS", "cars"), ("cars", "PART_OF", "dock"), ("dock", "LIES_IN", "erith")]
+    write(stages, ("atlas", "REPLACES", "boats"), *edges, **kinds)
+    answer = ask(stages, text)
+    assert [one for result in answer.results for one in texts(result)] == expected
+    assert (NOT_RELATED in answer.plan.reasons) is (not expected)
 
 
 def test_the_other_direction_is_no_answer(stages: DemoStages) -> None:

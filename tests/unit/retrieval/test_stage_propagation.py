@@ -379,6 +379,18 @@ def test_where_vectors_and_words_agree_on_the_best_text_half_of_the_question_is_
     assert outage_answer(asked, first, second)[0][0] == "page"
 
 
+def test_a_text_about_another_number_is_not_put_before_what_the_question_names() -> None:
+    notes = {
+        "page": ("Stratum 4.2", "Mends the lock of a table, which 4.1 had lost."),
+        "report": ("Stratum 4.1", "Released on 2024-10-02."),
+        "owner": OUTAGE["owner"],
+    }
+    records = FakeIndex([record(one, name=name, content=content) for one, (name, content) in notes.items()])
+    agreed = ("report", "page", "owner")
+    for asked, first in (("Was Stratum 4.2 released?", "page"), ("Was Stratum 4.1 released?", "report")):
+        assert outage_answer(asked, agreed, agreed, index=records)[0][0] == first
+
+
 def test_a_text_of_an_older_schema_is_not_put_first_for_its_words() -> None:
     asked, agreed = "Who caused the Stratum outage?", ("report", "page")
     records = [

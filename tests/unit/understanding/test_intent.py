@@ -184,6 +184,21 @@ def test_avoiding_something_is_no_question_of_causes(text: str) -> None:
     assert detect_intent(text) is not C
 
 
+@pytest.mark.parametrize(
+    ("text", "intent"),
+    [
+        ("Who looks after the harbour lights?", L),
+        ("Who leads the after-sales team?", L),
+        ("Which ship is named after Ada Quill?", L),
+        ("Who is the owner of Fern after all?", L),
+        ("Which ship looked for it after the storm?", T),
+        ("What happened after?", T),
+    ],
+)
+def test_after_is_not_always_later(text: str, intent: Intent) -> None:
+    assert detect_intent(text) is intent
+
+
 def test_a_temporal_walk_goes_both_ways_and_any_other_walk_forwards() -> None:
     assert walk_direction("What came before the freeze?", T) is Direction.BOTH
     assert walk_direction("Who is Oyin?", L) is Direction.OUT

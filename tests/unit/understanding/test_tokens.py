@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from braid.understanding.tokens import search_words, without_marks
+from braid.understanding.tokens import has_word, search_words, searchable, without_marks
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,8 @@ def test_foreign_words_are_searched_in_a_question_that_is_not_foreign_or_has_no_
     question: str, words: list[str]
 ) -> None:
     assert search_words(question) == words
+
+
+@pytest.mark.parametrize(("number", "held"), [("2", False), ("20", False), ("2024", True), ("10", True), ("40", True)])
+def test_a_number_is_no_beginning_of_a_longer_one(number: str, held: bool) -> None:
+    assert has_word(searchable("Released on 2024-10-02, with 40mm screws."), number) is held

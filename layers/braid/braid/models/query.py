@@ -234,6 +234,8 @@ class FactQuestion(Frozen):
     """Entity types of the answers; empty means any."""
     only_kinds: bool = False
     """Whether an entity of any other given type is no answer, as the noun names no type of the graph: "laptops"."""
+    narrowed: bool = False
+    """Whether a word before the noun leaves some of the answers out, and no relationship says which: "open tickets"."""
     types: tuple[Label, ...] = ()
     """Relationship types that the question's words name."""
     others: tuple[Label, ...] = ()

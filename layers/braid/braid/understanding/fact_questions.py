@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import MENTIONS, Asked, FactQuestion, Intent
 from braid.models.records import DOCUMENT_TYPE
@@ -69,7 +69,12 @@ _WHOLE: Final = word_set("all every each show count number our")
 _NONE: Final = word_set("no without nobody none nothing lack lacks")
 _NAMELESS: Final = _NONE | word_set("anyone anybody anything one exist exists there have we our")
 """Words of questions for a set of entities that need no explanation by a relationship."""
+_NOT_NARROWING: Final = word_set(
+    "different distinct various individual single existing following total two three four five six seven eight nine ten"
+)
+"""Words before the noun of a set that leave nothing of it out."""
 _NO_NOUNS: Final = _ASKING | _SET_WORDS | _NAMELESS | STOP_WORDS
+_DID: Final = re.compile(r"\bdid\b", re.IGNORECASE)
 _YEARS: Final = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _ALL: Final = re.compile(
     r"^\s*(?:please\s+)?(?:list|show|name|give)\b|\b(?:all|every|everything|each)\b", re.IGNORECASE
@@ -102,7 +107,7 @@ def read_fact_question(
     if not labels or len(question.tokens) > MAX_WORDS or _is_for_walks(text, intent, stated):
         return None, None
     said = {label: question.said(label_words(label), ()) for label in labels}
-    kinds, explained, only_kinds = _kinds(question, stats, said)
+    kinds, explained, only_kinds, narrowed = _kinds(question, stats, said)
     dated = {
         begin + place
         for phrase in map(words, stated)
@@ -130,6 +135,7 @@ def read_fact_question(
         asked=asked,
         kinds=tuple(kinds),
         only_kinds=only_kinds,
+        narrowed=narrowed,
         types=tuple(types),
         others=tuple(others[: MAX_TYPES - len(types)]),
         kind_words=tuple(sorted(kind_words)),
@@ -183,13 +189,17 @@ def _times_in_year_of(as_of: datetime, text: str) -> list[str]:
 
 
 def _is_for_walks(text: str, intent: Intent, stated: Sequence[str]) -> bool:
-    """Return whether a question is causal or temporal; not if temporal only by a word for today or a stated moment."""
+    """Return whether a question is causal or temporal; not if temporal only by a word for today or a stated moment.
+
+    What somebody *did* today is another question than what holds today.
+    """
     if intent is not Intent.TEMPORAL:
         return intent is Intent.CAUSAL
     for moment in stated:
         text = text.replace(moment, " ")
-    timeless = re.sub(rf"\b(?:{'|'.join(NOW)})\b", "", text, flags=re.IGNORECASE)
-    return detect_intent(timeless) is Intent.TEMPORAL
+    if not _DID.search(text):
+        text = re.sub(rf"\b(?:{'|'.join(NOW)})\b", "", text, flags=re.IGNORECASE)
+    return detect_intent(text) is Intent.TEMPORAL
 
 
 def _are_few(kinds: Sequence[Label], stats: GraphStats) -> bool:
@@ -276,10 +286,21 @@ def _asked(text: str) -> Asked:
     return Asked.ALL if _ALL.search(text) else Asked.ONE
 
 
-def _kinds(
-    question: QuestionWords, stats: GraphStats, said: Mapping[Label, Sequence[Occurrence]]
-) -> tuple[list[Label], set[int], bool]:
-    """Return the entity types that a question asks for, the positions of their words, and whether no other may answer.
+class _Kinds(NamedTuple):
+    """What a question says of the type of its answers."""
+
+    kinds: list[Label]
+    """The entity types; empty means any."""
+    explained: set[int]
+    """Positions of the words that say it, or that ask for a set."""
+    only: bool = False
+    """Whether no other type may answer."""
+    narrowed: bool = False
+    """Whether a word before the noun leaves some of them out: "*open* tickets"."""
+
+
+def _kinds(question: QuestionWords, stats: GraphStats, said: Mapping[Label, Sequence[Occurrence]]) -> _Kinds:
+    """Return what a question says of the type of its answers.
 
     A word that expresses a relationship is not read as a noun, unless other words express it too, the question says
     nothing else, or the noun only says what is related otherwise: "What calls Fairlead?" does not ask for calls, but
@@ -300,19 +321,24 @@ def _kinds(
     noun = next((place for place in sorted(explained) if place and tokens[place - 1] in _ASKING), None)
     noun = _noun(tokens) if noun is None or tokens[noun] in _ASKING else noun
     noun = _noun_of_a_set(tokens, types) if noun is None else noun
+    if noun is not None and tokens[noun] in NOW and heads.keys() & {noun + 1}:
+        noun += 1  # the "current *owner*" is what holds now, but "current *services*" are not all that there are
     if noun is not None and noun in heads:
         others = {tokens[place] for place in question.content({*explained, noun})}
         alone = others <= _NAMELESS - _NONE
-        if heads[noun] or (_exactly(tokens[noun], types) and (alone or _is_end(question, noun, said))):
+        is_end = _is_end(question, noun, said)
+        if heads[noun] or (_exactly(tokens[noun], types) and (alone or is_end)):
             explained.add(noun)
+        elif is_end and noun + 1 < len(tokens) and _exactly(tokens[noun + 1], types):
+            explained |= {noun, noun + 1}  # "How many *opened tickets* are about Atlas?"
     if noun is not None and (noun in explained or noun not in heads):
         explained.add(noun)
         kinds = _of_kind(tokens[noun], types)
         if kinds or tokens[0] not in {"who", "whom"}:
-            return (kinds, explained, False) if kinds else _of_unknown(tokens, noun, types, explained)
+            return _Kinds(kinds, explained) if kinds else _of_unknown(question, noun, types, explained, heads)
     if {"who", "whom"}.intersection(tokens):
-        return [label for label, parts in types.items() if _WHO.intersection(parts)], explained, False
-    return [], explained, False
+        return _Kinds([label for label, parts in types.items() if _WHO.intersection(parts)], explained)
+    return _Kinds([], explained)
 
 
 def _is_end(question: QuestionWords, noun: int, said: Mapping[Label, Sequence[Occurrence]]) -> bool:
@@ -328,20 +354,29 @@ def _is_end(question: QuestionWords, noun: int, said: Mapping[Label, Sequence[Oc
 
 
 def _of_unknown(
-    tokens: Sequence[str], noun: int, types: Mapping[Label, tuple[str, ...]], explained: set[int]
-) -> tuple[list[Label], set[int], bool]:
+    question: QuestionWords,
+    noun: int,
+    types: Mapping[Label, tuple[str, ...]],
+    explained: set[int],
+    heads: Mapping[int, bool],
+) -> _Kinds:
     """Return what :func:`_kinds` does for a noun that names no type of the graph, or for a word before the noun.
 
-    "Which payment *services*" asks for services, an *actor* is a person, an *item* may be anything, and *laptops* are
-    nothing that the graph has a type for. Nouns of :data:`_KINDS` are used loosely: sites may be organisations.
+    "Which payment *services*" asks for some of the services, or for all of the type PaymentService; an *actor* is a
+    person, an *item* may be anything, and *laptops* are nothing that the graph has a type for. Nouns of :data:`_KINDS`
+    are used loosely: sites may be organisations.
     """
-    if noun + 1 in explained and (kinds := _of_kind(tokens[noun + 1], types)):
-        return kinds, explained, False
+    tokens = question.tokens
     one = singular(base_form(tokens[noun]))
+    if noun + 1 in explained and (kinds := _of_kind(tokens[noun + 1], types)):
+        if named := [kind for kind in kinds if one in types[kind]]:
+            return _Kinds(named, explained)
+        # "Dependent" in "Which dependent services depend on Atlas?" says nothing more.
+        return _Kinds(kinds, explained, narrowed=tokens[noun] not in _NOT_NARROWING and not heads.get(noun))
     if one in _ANYTHING or any(one in group for group in _KINDS):
-        return [], explained, False
-    is_person = one.endswith(_OF_A_PERSON)
-    return [label for label, parts in types.items() if is_person and _PERSON.intersection(parts)], explained, True
+        return _Kinds([], explained)
+    persons = [label for label, parts in types.items() if one.endswith(_OF_A_PERSON) and _PERSON.intersection(parts)]
+    return _Kinds(persons, explained, only=True)
 
 
 def _noun(tokens: Sequence[str]) -> int | None:
@@ -367,7 +402,8 @@ def _noun(tokens: Sequence[str]) -> int | None:
 def _noun_of_a_set(tokens: Sequence[str], types: Mapping[Label, tuple[str, ...]]) -> int | None:
     """Return the position of a type's name behind a word of :data:`_WHOLE`, or in "What are the services?".
 
-    Or at the beginning of "Services of the Till team" and "Services that nobody owns".
+    Or at the beginning of "Services of the Till team" and "Services that nobody owns". Of a word before it, as in "all
+    open tickets", that word's.
     """
     if tokens[1:2] in (["of"], ["that"]) and _exactly(tokens[0], types):
         return 0
@@ -376,7 +412,7 @@ def _noun_of_a_set(tokens: Sequence[str], types: Mapping[Label, tuple[str, ...]]
             place = start + 1
             while place < len(tokens) and (tokens[place] in _SET_WORDS or tokens[place] in {"the", "of", "our"}):
                 place += 1
-            if place < len(tokens) and _exactly(tokens[place], types):
+            if any(_exactly(token, types) for token in tokens[place : place + 2] if token not in STOP_WORDS):
                 return place
     return None
 

@@ -51,10 +51,12 @@ _DATES = (
     "yesterday|today|tomorrow|ago",
 )
 _MOMENT = _any_of(*_DATES)
+_AFTER = r"(?<!look )(?<!looks )(?<!looked )(?<!looking )(?<!named )after(?!-| all\b)"
+"""Later than; not in "looks after", "named after", "after-sales" and "after all"."""
 _TEMPORAL = _any_of(
     "when",
     "before",
-    "after",
+    _AFTER,
     "during",
     "since",
     *_DATES,

@@ -71,7 +71,7 @@ _HAVING: Final = word_set("have has had")
 _PREPOSITIONS: Final = word_set("on upon of to in into at by for with from as")
 EMPTY: Final = AUXILIARY | _PREPOSITIONS | {"a", "an", "the"}
 """Words of labels and questions that express no relationship by themselves."""
-NOW: Final = word_set("today now currently presently nowadays")
+NOW: Final = word_set("today now currently presently nowadays current")
 _DENYING: Final = word_set("no not never don doesn didn isn aren wasn weren hasn haven t")
 _SOUGHT: Final = word_set("who whom whose which where many")
 _TELLING: Final = word_set("most first last before after since until during between both without only new")
@@ -81,6 +81,9 @@ _AGENTS: Final = word_set("boss bosses chief chiefs")
 """Nouns of the agent that its ending does not show."""
 _BEFORE_ROLE: Final = word_set("a an the its their one of")
 _NEEDED: Final = word_set("used needed required")
+_ADJECTIVES: Final = word_set("open live complete clear correct direct separate empty free secure")
+"""Adjectives that are verbs as well, in this form."""
+_BEFORE_ADJECTIVE: Final = BEING | word_set("which what the a an all every each many show list count of any no")
 _OBJECT: Final = ("ency", "encies", "ee", "ees")
 _POSSESSED: Final = re.compile(r"['’]s?\s+(\w+)")
 _NOUNS: Final = word_set("spouse wife husband child son sibling country capital city location place")
@@ -210,6 +213,10 @@ class QuestionWords:
     def _possessed(self) -> frozenset[str]:
         return frozenset(word for found in _POSSESSED.findall(self.text) for word in words(found))
 
+    def is_possessed(self, place: int) -> bool:
+        """Return whether a word is behind a possessive: "Ada's *services*"."""
+        return self.tokens[place] in self._possessed
+
     def content(self, skipped: Collection[int]) -> set[int]:
         """Return the positions of the words that an answer has to explain.
 
@@ -272,7 +279,7 @@ class QuestionWords:
         meanings = _MEANINGS.get(key, frozenset())
         found: dict[int, tuple[float, bool]] = {}
         for place, asked in enumerate(self.keys):
-            if place in skipped or self.tokens[place] in EMPTY or self._is_purpose(place):
+            if place in skipped or self.tokens[place] in EMPTY or self._is_purpose(place) or self._is_adjective(place):
                 continue
             if asked == key:
                 found[place] = (1.0, False)
@@ -290,6 +297,10 @@ class QuestionWords:
         following = self.tokens[place + 1 :]
         return self.tokens[place] in _NEEDED and (following == ["for"] or following[:1] == ["to"])
 
+    def _is_adjective(self, place: int) -> bool:
+        """Return whether a word says how something is, and nothing of what it does: "open tickets", "are live"."""
+        return self.tokens[place] in _ADJECTIVES and not _BEFORE_ADJECTIVE.isdisjoint(self.tokens[place - 1 : place])
+
     def agent(self, parts: Sequence[str], place: int, *, named: bool) -> Side:
         """Return the sides of a word on which a name, if there is one, is its agent: the one that owns or depends.
 
@@ -297,7 +308,7 @@ class QuestionWords:
 
         =======================================================  ================================================
         "Atlas owns …"                                           ``BEFORE``
-        "… owned by Atlas"                                       ``AFTER``
+        "… owned by Atlas", "Is Keelson owned?"                  ``AFTER``
         "the owner of Keelson", "Keelson's owner"                ``NEITHER``: the word itself is the agent's
         "the dependencies of Atlas", "Atlas's dependencies",     ``BOTH``: the word itself is that of the object
         "Which dependencies does Atlas have?"
@@ -318,7 +329,7 @@ class QuestionWords:
         token, following = self.tokens[place], self.tokens[place + 1 : place + 3]
         previous = self.tokens[place - 1 : place]
         by_at_an_end = "by" in (self.tokens[0], self.tokens[-1]) and bool(BEING.intersection(self.tokens[:place]))
-        if by_at_an_end or "by" in following:
+        if by_at_an_end or "by" in following or self._is_suffered(parts, place):
             return Side.AFTER
         nominal = token.endswith((*_AGENT, *_OBJECT)) or token in _AGENTS
         derived = nominal and singular(token) not in {singular(part) for part in parts}
@@ -328,12 +339,23 @@ class QuestionWords:
             return Side.AFTER  # "Where is Atlas used?", but "… are needed for Atlas"
         if derived and self._is_role(place):
             return Side.NEITHER if token.endswith(_OBJECT) else Side.BOTH
-        possessed = token in self._possessed or (named and derived and not STOP_WORDS.issuperset(previous))
+        possessed = self.is_possessed(place) or (named and derived and not STOP_WORDS.issuperset(previous))
         introduced = following[:1] == ["of"] or previous in (["the"], ["an"], ["a"], ["no"], ["without"])
         as_noun = possessed or introduced or self.is_had(place)
         if as_noun and derived and token.endswith(_OBJECT):
             return Side.BOTH
         return Side.NEITHER if possessed or (as_noun and derived) else Side.BEFORE
+
+    def _is_suffered(self, parts: Sequence[str], place: int) -> bool:
+        """Return whether a question only asks if something was done to a name: "Has Atlas been replaced?".
+
+        Not by a label's own participle: "Is Atlas based?" of BASED_IN.
+        """
+        token = self.tokens[place]
+        is_question = self.tokens[0] in BEING or "been" in self.tokens[place - 1 : place]
+        done = token.endswith("ed") or base_form(token) != token
+        ends = all(token in STOP_WORDS and token not in _PREPOSITIONS for token in self.tokens[place + 1 :])
+        return is_question and done and ends and token not in parts
 
     def _is_role(self, place: int) -> bool:
         """Return whether a word is what the named entity is: "Whose owner is Atlas?", "What is Atlas the owner of?"."""
@@ -534,7 +556,9 @@ def sentence(source: str, label: Label, target: str, predicate: str = "") -> str
     if predicate and is_symmetric(parts):
         return f"{source} {predicate} {target}"
     said = " ".join(parts)
-    if is_symmetric(parts) or parts[-1:] == ["of"] or (parts[0].endswith("ed") and parts[0] != "need"):
+    # LOCATED_IN says what is done to its source, ACQUIRED what that does.
+    is_done = parts[0].endswith("ed") and parts[0] != "need" and not _PREPOSITIONS.isdisjoint(parts[1:])
+    if is_symmetric(parts) or parts[-1:] == ["of"] or is_done:
         said = f"is {said}{' to' if _PREPOSITIONS.isdisjoint(parts) else ''}" if parts[0] not in EMPTY else said
     elif _is_passive(parts) and parts[0] not in EMPTY and "by" not in parts:
         said = f"has {said}"

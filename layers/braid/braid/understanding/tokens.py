@@ -309,10 +309,13 @@ def searchable(text: str) -> str:
 def has_word(text: str, beginning: str) -> bool:
     """Return whether a :func:`searchable` text has a word that begins with a stem.
 
-    For a stem that is too short to be cut, such as "owns", other forms of it count too.
+    For a stem that is too short to be cut, such as "owns", other forms of it count too. A number is no beginning of a
+    longer one: 2024 is not 2.
     """
     if has_ideographs(beginning):
         return beginning.replace(" ", "") in text
+    if beginning.isdecimal():
+        return re.search(rf" {beginning}(?!\d)", text) is not None
     is_short = len(beginning) == SHORTEST_STEM and beginning.endswith("s")
     return f" {beginning}" in text or (
         is_short and any(f" {beginning[:-1]}{ending} " in text for ending in _SHORT_ENDINGS)

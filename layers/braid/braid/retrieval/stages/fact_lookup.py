@@ -29,7 +29,6 @@ from braid.retrieval.stages.joined_names import Join, facts_of_all, facts_of_joi
 from braid.retrieval.stages.stage_messages import FactGroup
 from braid.understanding.multi_hop import label_words
 from braid.understanding.question_relations import (
-    AUXILIARY,
     EMPTY,
     Anchor,
     QuestionWords,
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.conditions_by_name import Condition
-    from braid.retrieval.stages.stage_messages import GraphFound
     from braid.understanding.question_relations import Explained, Occurrence
 
 LEAST_CERTAINTY: Final = 0.5
@@ -65,7 +63,7 @@ MAX_HOPS: Final = 3
 MAX_UNEXPLAINED: Final = 4
 """Most words that no relationship type explains; if there are more, no predicates are searched."""
 _NARROWING: Final = frozenset({"in", "of", "at", "for"})
-_ARTICLES: Final = frozenset({"a", "an", "the"})
+ARTICLES: Final = frozenset({"a", "an", "the"})
 _JOINING: Final = frozenset({"and", "or"})
 MAX_SHOWN: Final = 50
 """Most facts that an answer shows; it counts all."""
@@ -102,7 +100,7 @@ class _Lookup:
         self.anchors = [
             Anchor(link.entity_id, places, _weight(link) if certain else link.score * UNCERTAIN_FACTOR)
             for link in certain or links
-            if (places := _places(self.question.tokens, words(link.phrase)))
+            if (places := places_of_name(self.question.tokens, words(link.phrase)))
         ]
         self.weights = {anchor.id: anchor.weight for anchor in self.anchors}
         self.name_places = {place for anchor in self.anchors for place in anchor.places}
@@ -126,7 +124,7 @@ class _Lookup:
         by_place: dict[int, list[tuple[Label, Occurrence]]] = {}
         for label, one in relations:
             by_place.setdefault(min(one.places), []).append((label, one))
-        if meeting := self._meeting_conditions(by_place):
+        if not self.asked.narrowed and (meeting := self._meeting_conditions(by_place)):
             return _shown([meeting], complete=True)
         chain = self._chain(by_place)
         found, ranked = self._look_up(self._steps(chain, by_place), chain)
@@ -136,12 +134,19 @@ class _Lookup:
             return ()
         complete = not found.truncated and len(found.hits) < MAX_LIMIT
         if self.joined and self.joined.join is Join.WITHOUT:
-            return _shown(ranked, complete=True) if complete else ()
+            return _shown(ranked, complete=True) if complete and not self.asked.narrowed else ()
         if self.asked.asked is Asked.NOT:
-            return self._others(found, ranked, relations) if complete and relations and (ranked or not chain) else ()
+            left = self._others(found, ranked, relations) if complete and relations and (ranked or not chain) else ()
+            return () if self.asked.narrowed and any(group.count for group in left) else left
         if not ranked and complete and not chain and self._is_empty_set(found, relations):
             return _set_of((), self._score_said(relations))
+        if self.asked.narrowed and not self._is_one(ranked):
+            return ()
         return _shown(ranked, complete=complete)
+
+    def _is_one(self, ranked: Sequence[RankedFacts]) -> bool:
+        """Return whether one entity is asked for and one is found, so that no word before the noun can leave it out."""
+        return self.asked.asked is Asked.ONE and len({hit.id for group in ranked for hit in group.hits}) == 1
 
     def _is_empty_set(self, found: GraphResult, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
         """Return whether a question asks for all or how many are related to its names, and none of any type is.
@@ -271,7 +276,7 @@ class _Lookup:
         """
         tokens, keys = self.question.tokens, self.question.keys
         between = tokens[min(place, before) + 1 : max(place, before)]
-        if keys[place] == keys[before] or (between and _ARTICLES.issuperset(between)):
+        if keys[place] == keys[before] or (between and ARTICLES.issuperset(between)):
             return False
         return _best_labels(by_place[place]) <= _best_labels(by_place[before])
 
@@ -389,7 +394,7 @@ class _Lookup:
     def _is_end(self, anchor: Anchor, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
         """Return whether a name is one end of a relationship, and not what narrows the set: "no owner in Beacon"."""
         place = min(anchor.places) - 1
-        while place > 0 and self.question.tokens[place] in _ARTICLES:
+        while place > 0 and self.question.tokens[place] in ARTICLES:
             place -= 1
         before = self.question.tokens[place] if place > 0 else ""
         return before not in _NARROWING or any(
@@ -453,28 +458,7 @@ def _asking_places(asked: FactQuestion, question: QuestionWords, name_places: se
     return {place for place in asking if question.tokens[place] in STOP_WORDS}
 
 
-def _places(tokens: Sequence[str], phrase: Sequence[str]) -> frozenset[int]:
+def places_of_name(tokens: Sequence[str], phrase: Sequence[str]) -> frozenset[int]:
     """Return the positions of the words of a name's first occurrence in a question."""
     begins = occurrences(phrase, tokens) if phrase else []
     return frozenset(range(begins[0], begins[0] + len(phrase))) if begins else frozenset()
-
-
-def not_related(text: str, question: FactQuestion | None, found: GraphFound | None) -> bool:
-    """Return whether no relationship of the graph answers "Does Fern depend on Quillon?", or "Who owns Fern?".
-
-    Such a question expresses a relationship type of the graph, and either begins with an auxiliary and names two
-    entities, or names one and has no further words to be explained. The edges of these entities were read.
-    """
-    if question is None or question.asked is not Asked.ONE or not question.types:
-        return False
-    if found is None or found.facts or found.truncated:
-        return False
-    named = {link.phrase for link in found.links if link.certainty >= LEAST_CERTAINTY}
-    asked = QuestionWords(text, frozenset(question.kind_words))
-    if len(named) > 1:
-        return AUXILIARY.issuperset(asked.tokens[:1])
-    skipped = {*question.explained, *(place for phrase in named for place in _places(asked.tokens, words(phrase)))}
-    occurring = [one for label in question.types for one in said_by(asked, label, skipped)]
-    said = {place for one in occurring for place in one.places}
-    in_turn = len({min(one.places) for one in occurring})
-    return bool(named and said) and in_turn <= MAX_HOPS and not asked.content(skipped | said)

@@ -1,5 +1,7 @@
 """Makes results of facts, the relationships that answer a question, with their sentences and the evidence they cite.
 
+Also tells whether having no such relationship is what the graph answers (``none_of_a_set``, ``not_related``).
+
 :mod:`braid.retrieval.stages.fact_lookup` looks them up. ``sentence`` in :mod:`braid.understanding.question_relations`
 writes an edge as a sentence. The graph leaves out relationships that are not valid; ``_allowed`` drops facts whose
 evidence is not.
@@ -14,16 +16,18 @@ from braid.models import Asked, Citation, Fact, FactQuestion, FactSet, Kind, Res
 from braid.models.enums_and_scalars import can_be_id
 from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
+from braid.retrieval.stages.fact_lookup import ARTICLES, LEAST_CERTAINTY, MAX_HOPS, places_of_name
 from braid.retrieval.stages.results_and_citations import cite
 from braid.understanding.multi_hop import label_words
-from braid.understanding.question_relations import sentence
+from braid.understanding.question_relations import AUXILIARY, QuestionWords, said_by, sentence
+from braid.understanding.tokens import STOP_WORDS, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from braid.models import Filters, GraphHit, Path, Query, Record
-    from braid.retrieval.stages.stage_messages import FactGroup
+    from braid.retrieval.stages.stage_messages import FactGroup, GraphFound
 
 GRAPH: Final = "knowledge graph"
 """Title of the citation of facts without evidence."""
@@ -79,6 +83,43 @@ def set_not_answered(
 def none_of_a_set(groups: Iterable[FactGroup]) -> bool:
     """Return whether a group counts no entity: "How many own Atlas?" where nobody does."""
     return any(not group.count for group in groups)
+
+
+def not_related(text: str, question: FactQuestion | None, found: GraphFound | None) -> bool:
+    """Return whether no relationship of the graph answers "Does Fern depend on Quillon?", or "Who owns Fern?".
+
+    Such a question expresses a relationship type of the graph, and either begins with an auxiliary and names two
+    entities, or names one and has no further words to be explained. The edges of these entities were read.
+    """
+    if question is None or question.asked is not Asked.ONE or question.narrowed or not question.types:
+        return False
+    if found is None or found.facts or found.truncated:
+        return False
+    named = {link.phrase for link in found.links if link.certainty >= LEAST_CERTAINTY}
+    asked = QuestionWords(text, frozenset(question.kind_words))
+    if len(named) > 1:
+        return AUXILIARY.issuperset(asked.tokens[:1])
+    name_places = {place for phrase in named for place in places_of_name(asked.tokens, words(phrase))}
+    skipped = {*question.explained, *name_places}
+    occurring = [one for label in question.types for one in said_by(asked, label, skipped)]
+    said = {place for one in occurring for place in one.places}
+    if name_places and _is_owner(asked, name_places, {*question.explained} - said, said):
+        return False
+    in_turn = len({min(one.places) for one in occurring})
+    return bool(named and said) and in_turn <= MAX_HOPS and not asked.content(skipped | said)
+
+
+def _is_owner(question: QuestionWords, name: set[int], nouns: set[int], said: set[int]) -> bool:
+    """Return whether something of the name is asked about, and not the name: "services of Ada", "Ada's services".
+
+    Not where "of" says the relationship itself.
+    """
+    tokens, before, after = question.tokens, min(name) - 1, max(name) + 1
+    while before > 0 and tokens[before] in ARTICLES:
+        before -= 1
+    of = before > 0 and tokens[before] == "of" and before not in said
+    noun = before - 1 if of else after
+    return noun in nouns and tokens[noun] not in STOP_WORDS and (of or question.is_possessed(noun))
 
 
 def _of_evidence(query: Query) -> Filters:

@@ -23,8 +23,7 @@ from braid.retrieval.stages.answer_size import shortened
 from braid.retrieval.stages.candidates import Hydrated, Ranked, hydrate, without_text
 from braid.retrieval.stages.confidence import confidence
 from braid.retrieval.stages.excerpts import Excerpts
-from braid.retrieval.stages.fact_lookup import not_related
-from braid.retrieval.stages.fact_results import evidence_of, fact_results, none_of_a_set, set_not_answered
+from braid.retrieval.stages.fact_results import evidence_of, fact_results, none_of_a_set, not_related, set_not_answered
 from braid.retrieval.stages.reordering_by_text import cohere, keep_best_text
 from braid.retrieval.stages.results_and_citations import first_distinct, related_entities, result_of, runners_up
 from braid.telemetry import names

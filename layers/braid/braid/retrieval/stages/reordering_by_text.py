@@ -185,7 +185,8 @@ def keep_best_text(
 ) -> list[Ranked]:
     """Put the best text of vectors and words first, if it has most of the question's words by itself.
 
-    Such a text answers the question alone; records that the graph adds come after it.
+    Such a text answers the question alone; records that the graph adds come after it. It does not if it lacks a number
+    of the question that the first candidate has.
 
     Parameters
     ----------
@@ -236,7 +237,20 @@ def best_text(
     agreed = order[:1] == by_vector[:1] == by_words[:1]
     least = MOST_WORDS_AGREED if agreed else MOST_WORDS
     share = share_of_words(question, [read[one].record for one in order[:TEXTS_WEIGHED]])
-    return order[0] if share >= least else None
+    named = read.get(first) if first else None
+    if share < least or (named and _lacks_number(question, read[order[0]].record, named.record)):
+        return None
+    return order[0]
+
+
+def _lacks_number(question: str, record: Record, named: Record) -> bool:
+    """Return whether a record is about another number than the question: about version 4.1 and not 4.2, as another is.
+
+    A number of the question that the other record has not either may be in neither, such as a year.
+    """
+    numbers = [word for word in search_words(without_marks(question)) if word.isdecimal()]
+    lacking = [number for number in numbers if not has_word(_searched(record), number)]
+    return any(has_word(_searched(named), number) for number in lacking)
 
 
 def share_of_words(question: str, records: Sequence[Record]) -> float:
@@ -246,10 +260,15 @@ def share_of_words(question: str, records: Sequence[Record]) -> float:
     """
     searched = search_words(without_marks(question))
     asked = {stem(word) for word in searched if word not in STOP_WORDS} or set(searched)
-    texts = [searchable(f"{record.source.title or ''} {record.text()}") for record in records]
+    texts = list(map(_searched, records))
     weight: dict[str, float] = {}
     for word in asked:
         held = sum(has_word(text, word) for text in texts)
         weight[word] = math.log(1.0 + len(texts) / (held + 0.5)) if held else 0.0
     total = sum(weight.values())
     return sum(weight[word] for word in asked if has_word(texts[0], word)) / total if total else 0.0
+
+
+def _searched(record: Record) -> str:
+    """Return a record's title and text as :func:`has_word` searches them."""
+    return searchable(f"{record.source.title or ''} {record.text()}")
