@@ -44,7 +44,8 @@ class FileState:
     sha256: str = ""
     """Of the content; empty while the file is being written."""
     options: str = ""
-    """On what its chunks depend, besides the content: a hash of options, and the version of its metadata file."""
+    """On what its chunks depend, besides the content: a hash of options, and the version of its metadata file. Of a
+    document of the object store: its version there."""
     chunks: int = 0
     """Chunks that are stored; while the file is being written, the most that may be."""
     title: str = ""
