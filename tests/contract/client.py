@@ -245,6 +245,8 @@ class BraidContract:
         with pytest.warns(UserWarning, match=r"skipped: "):
             again = braid.add(folder)
         assert (again.written, again.embedded) == (1, 0)
+        with pytest.raises(InvalidRequest, match=r"is the metadata of 'gates\.txt', and no document; ingest that$"):
+            braid.add(folder / "gates.txt.metadata.json")
 
     def test_a_folder_without_a_file_is_refused(self, braid: Braid, tmp_path: Path) -> None:
         with pytest.raises(InvalidRequest, match=r"^content: .* holds no files"):

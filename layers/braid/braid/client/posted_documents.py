@@ -61,7 +61,7 @@ def post_documents(
     """
     listed = folder_listing.find(path)
     folder = Path(os.path.realpath(path)).name
-    added = Added(skipped=tuple(FileSkipped(file, reason) for file, reason in listed.refused.items()))
+    added = Added(skipped=tuple(FileSkipped(file or folder, reason) for file, reason in listed.refused.items()))
     running: deque[tuple[str, ImportSummary]] = deque()
     for file in listed.files.values():
         name = file.path or folder
