@@ -401,6 +401,7 @@ def test_metadata_of_a_posted_document_that_is_wrong_is_told_with_its_field(
         assert ended["status"] == "with_errors"
         assert ended["reasons"][0].startswith(reason)
     assert library.index.scan("saltmarrow").records == ()
+    assert list(library.objects.list("saltmarrow", "posted/")) == []
     answered = door.ask("POST", "/documents", body | {"metadata": ["team"]})
     assert (answered.status, answered.fields) == (422, ["metadata"])
 

@@ -158,6 +158,7 @@ def test_a_metadata_file_without_its_document_is_reported_and_is_no_document(sto
         (b'{"team": "\\ud800"}', "holds a lone surrogate, which is not a character"),
         (b" " * MAX_BYTES + b"{}", "is longer than 65,536 bytes"),
         (b'{"valid_at": "soon"}', "valid_at: 'soon' is no date or time such as 2024-05-01"),
+        (b'{"invalid_at": {"value": "2024-05-01"}}', "invalid_at: 'a nested value' is no date or time such as"),
         (b'{"invalid_at": 7e9}', "invalid_at: '7000000000.0' is no date or time such as 2024-05-01"),
         (b'{"metadataAttributes": []}', "metadataAttributes: is not a JSON object"),
         (b'{"metadataAttributes": {"team": {"value": {"type": "STRING"}}}}', "team: is neither a plain value nor"),

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from braid.errors import InvalidRequest
 from braid.ingestion.documents.chunking import SEPARATOR
-from braid.ingestion.documents.document import Unreadable, moment_of, stated_date
+from braid.ingestion.documents.document import VALIDITY, Unreadable, moment_of, stated_date
 from braid.models import MAX_ID_BYTES, Record, SourceRef, SourceType
 from braid.models.enums_and_scalars import values_in
 from braid.models.records import (
@@ -40,7 +40,6 @@ _TERM_BYTES: Final = 100
 """Bytes of a value in the index of metadata, as counted for these, whatever its length."""
 _HASHED: Final = re.compile(r"~[0-9a-f]{16}\Z")
 """End of an id that was shortened, or in which characters were replaced."""
-_VALIDITY: Final = ("valid_at", "invalid_at")
 
 
 def document_id(collection: str, path: str) -> str:
@@ -94,7 +93,7 @@ def records_of(
     if document.timestamp and stated is None:  # such as "spring 2024"
         of_file["date"] = document.timestamp
     of_file = _bounded(of_file, {}, _REPEATED_BYTES // max(1, len(chunks)), term_bytes=_TERM_BYTES)
-    of_document = {name: stated_date(name, getattr(document, name)) for name in _VALIDITY}
+    of_document = {name: stated_date(name, getattr(document, name)) for name in VALIDITY}
     refused = f"cannot be stored with {document.beside}" if document.beside else "cannot be stored"
     records: list[Record] = []
     for chunk, name in zip(chunks, chunk_ids(identity, 0, len(chunks)), strict=True):
@@ -105,7 +104,7 @@ def records_of(
         if chunk.line is not None:
             own["line"] = chunk.line
         place = "" if chunk.line is None else f"line {chunk.line}: "
-        validity = {name: stated_date(name, getattr(chunk, name), place) or of_document[name] for name in _VALIDITY}
+        validity = {name: stated_date(name, getattr(chunk, name), place) or of_document[name] for name in VALIDITY}
         metadata = _bounded({**of_file, **chunk.metadata}, own | dict(extra_metadata or {}))
         try:
             record = Record(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Plain = PlainValue | list[PlainValue] | None
 """Value of a document's metadata."""
+VALIDITY: Final = ("valid_at", "invalid_at")
 _TIMESTAMP: Final = TypeAdapter(Timestamp)
 
 
@@ -112,8 +113,13 @@ def as_text(value: Plain) -> str:
 
 
 def plain_fields(fields: Mapping[Any, Any]) -> dict[str, Plain]:
-    """Return the fields whose values are plain or lists of plain ones; what is nested deeper is left out."""
+    """Return the fields whose values are plain or lists of plain ones.
+
+    What is nested deeper is left out; as a validity it becomes text that is no date, so that it is not overlooked.
+    """
     plain = {str(name): _plain(value) for name, value in fields.items()}
+    nested = [name for name in VALIDITY if plain.get(name) is None and fields.get(name) is not None]
+    plain |= dict.fromkeys(nested, "a nested value")
     return {name: value for name, value in plain.items() if value is not None}
 
 

@@ -11,7 +11,7 @@ import os
 from errno import ELOOP, ENAMETOOLONG, ENOENT
 from typing import TYPE_CHECKING, Any, Final
 
-from braid.ingestion.documents.document import Unreadable, UnreadableNow, plain_fields, stated_date
+from braid.ingestion.documents.document import VALIDITY, Unreadable, UnreadableNow, plain_fields, stated_date
 from braid.ingestion.regular_files import open_regular
 from braid.models.enums_and_scalars import printable
 from braid.strict_json import NotJson, check_characters, read_json
@@ -85,8 +85,9 @@ def stated_fields(stated: Mapping[str, Any], file: str) -> dict[str, Plain]:
         raise Unreadable(f"{file}: {_ATTRIBUTES}: is not a JSON object")
     fields: dict[str, Plain] = {}
     for name, given in attributes.items():
-        found = plain_fields({name: _value_of(given)})
-        if not found and given is not None:
+        value = _value_of(given)
+        found = plain_fields({name: value})
+        if given is not None and (value is None or not found):
             form = '{"value": {"type": "STRING", "stringValue": "…"}}'
             raise Unreadable(f"{file}: {printable(name[:80])}: is neither a plain value nor of the form {form}")
         fields |= found
@@ -120,6 +121,6 @@ def with_metadata(document: Document, source: Source) -> Document:
         return document
     file = name_of(source.name)
     fields = stated_fields(source.beside, file)
-    for name in ("valid_at", "invalid_at"):
+    for name in VALIDITY:
         stated_date(name, fields.get(name), f"{file}: ")
     return document.stating(fields, beside=file)
