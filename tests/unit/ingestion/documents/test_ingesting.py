@@ -409,6 +409,7 @@ def test_a_document_that_states_when_it_holds_is_found_as_of_then(store: DemoSta
     ("file", "mapping", "reason"),
     [
         (("a.md", "---\ninvalid_at: soon\n---\nOpen."), {}, "invalid_at: 'soon' is no date or time such as"),
+        (("a.md", "---\ninvalid_at: {on: 2024-05-01}\n---\nOpen."), {}, "invalid_at: 'a nested value' is no date"),
         (("a.md", "---\nvalid_at: 2024\n---\nOpen."), {}, "valid_at: '2024' is no date or time such as"),
         (
             ("a.csv", "gate,end\nHeron,2024-01-01\nAuk,never\n"),

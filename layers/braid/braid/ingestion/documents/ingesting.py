@@ -272,7 +272,9 @@ class _Folder:
         same = [
             path
             for path, file in files.items()
-            if self._state.is_unchanged(path, size=file.size, modified_ns=file.modified_ns, options=options_hash)
+            if self._state.is_unchanged(
+                path, size=file.size, modified_ns=file.modified_ns, options=file.options(options_hash)
+            )
         ]
         kept: list[str] = []
         for part in batches(same, _IDS_PER_CALL):
@@ -293,7 +295,7 @@ class _Folder:
         page: list[_PreparedFile] = []
         chunks = pages = 0
         begun: deque[_Page] = deque()
-        known = self._state.known_hashes(options_hash)
+        known = self._state.known_hashes({file.path: file.options(options_hash) for file in files})
         with (
             EmbeddingAhead(self._store, self._options.threads) as ahead,
             closing(_read_ahead(files, known, self._options)) as readings,
@@ -326,7 +328,7 @@ class _Folder:
             size=file.size,
             modified_ns=file.modified_ns,
             sha256=reading.sha256 if reading.permanent else "",
-            options=options_hash,
+            options=file.options(options_hash),
         )
         before = self._state.files.get(file.path)
         if reading.document is None and not reading.unreadable and before is not None:  # only its time has changed
