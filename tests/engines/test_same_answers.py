@@ -339,6 +339,9 @@ FACTS = (
     "Which services have no dependents?",
     "Which people work on nothing?",
     "Who supplies Beacon with text messages?",
+    "Which services depend on both Keelson and Foretop?",
+    "Which services depend on Foretop but not on Keelson?",
+    "Which services owned by the Platform team depend on Foretop?",
 )
 
 
