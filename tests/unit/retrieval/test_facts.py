@@ -113,6 +113,31 @@ def test_two_entities_that_no_relationship_joins_as_asked_are_said_to_be_so(stag
         assert (NOT_RELATED in reasons) is expected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do Alder and Briar both depend on Moss?",
+        "Does Alder depend on Moss or Fern?",
+        "Do Alder and Briar depend on the same service?",
+        "Does anyone in Oak work on Alder?",
+        "Does Bob work with Ada on Alder?",
+        "Does Ada work on a service of Oak?",
+        "Who works on services in Oak?",
+        "Who owns Alder and which services depend on it?",
+        "Who owns Alder or works on it?",
+        "Who owns Alder and its dependencies?",
+        "Who reports to the manager of Ada?",
+    ],
+)
+def test_what_a_question_asks_otherwise_than_of_its_names_alone_is_not_denied(stages: DemoStages, text: str) -> None:
+    depends = [("alder", "DEPENDS_ON", "moss"), ("briar", "DEPENDS_ON", "moss"), ("fern", "DEPENDS_ON", "moss")]
+    write(stages, *depends, ("oak", "OWNS", "alder"), oak="Team")
+    works = [("ada", "PART_OF", "oak"), ("ada", "WORKS_ON", "alder"), ("bob", "PART_OF", "oak")]
+    reports = [("ada", "REPORTS_TO", "cyd"), ("bob", "REPORTS_TO", "cyd")]
+    write(stages, *works, *reports, ada="Person", bob="Person", cyd="Person", oak="Team")
+    assert NOT_RELATED not in ask(stages, text).plan.reasons
+
+
 MOSS = ["Alder depends on Moss", "Briar depends on Moss", "Fern depends on Moss"]
 FERN = ["Briar depends on Fern", "Cedar depends on Fern"]
 OF_BOTH = ["Briar depends on Moss", "Briar depends on Fern"]

@@ -27,6 +27,7 @@ from braid.retrieval.stages.conditions_by_name import read_conditions
 from braid.retrieval.stages.entity_sets import find_entity_set
 from braid.retrieval.stages.joined_names import Join, facts_of_all, facts_of_joined, joined_names
 from braid.retrieval.stages.stage_messages import FactGroup
+from braid.retrieval.stages.unclear_questions import ARTICLES, is_end
 from braid.understanding.multi_hop import label_words
 from braid.understanding.question_relations import (
     EMPTY,
@@ -62,8 +63,6 @@ MAX_HOPS: Final = 3
 """Most relationships of a question that are followed one after another."""
 MAX_UNEXPLAINED: Final = 4
 """Most words that no relationship type explains; if there are more, no predicates are searched."""
-_NARROWING: Final = frozenset({"in", "of", "at", "for"})
-ARTICLES: Final = frozenset({"a", "an", "the"})
 _JOINING: Final = frozenset({"and", "or"})
 MAX_SHOWN: Final = 50
 """Most facts that an answer shows; it counts all."""
@@ -272,11 +271,11 @@ class _Lookup:
     def _is_again(self, place: int, before: int, by_place: Mapping[int, list[tuple[Label, Occurrence]]]) -> bool:
         """Return whether two words express one relationship: "the *parts* that it *contains*".
 
-        "Who *manages* the *leader* of …" expresses two: one is the other's object.
+        "Who *manages* the *leader* of …" and "… *reports* to the *leader* of …" express two: one is the other's object.
         """
         tokens, keys = self.question.tokens, self.question.keys
         between = tokens[min(place, before) + 1 : max(place, before)]
-        if keys[place] == keys[before] or (between and ARTICLES.issuperset(between)):
+        if keys[place] == keys[before] or (EMPTY.issuperset(between) and not ARTICLES.isdisjoint(between)):
             return False
         return _best_labels(by_place[place]) <= _best_labels(by_place[before])
 
@@ -380,7 +379,7 @@ class _Lookup:
             # "Who does not supply Atlas?" and "Which vendors …?" mean those that could, not also people and teams.
             related = {hit.entity_type for group in ranked for hit in group.hits}
             kinds = tuple(kind for kind in kinds if kind in related)
-        if score < LEAST_FACT_SCORE or not kinds or not all(self._is_end(anchor, relations) for anchor in self.anchors):
+        if score < LEAST_FACT_SCORE or not kinds or not self._are_ends(relations):
             return ()
         everything = self._query(QueryStart(entity_types=kinds), (), QueryReturn.NODES)
         if everything.truncated or len(everything.hits) == MAX_LIMIT:
@@ -391,16 +390,8 @@ class _Lookup:
         left = [hit for hit in everything.hits if hit.id not in out]
         return _set_of(left, score)
 
-    def _is_end(self, anchor: Anchor, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
-        """Return whether a name is one end of a relationship, and not what narrows the set: "no owner in Beacon"."""
-        place = min(anchor.places) - 1
-        while place > 0 and self.question.tokens[place] in ARTICLES:
-            place -= 1
-        before = self.question.tokens[place] if place > 0 else ""
-        return before not in _NARROWING or any(
-            before in label_words(label) or place in one.places or (before == "of" and place - 1 in one.places)
-            for label, one in relations
-        )
+    def _are_ends(self, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
+        return all(is_end(self.question.tokens, anchor.places, relations) for anchor in self.anchors)
 
     def _score_said(self, relations: Iterable[tuple[Label, Occurrence]]) -> float:
         """Return the score that the best certain fact of one of these relations would have, in [0, 1]."""

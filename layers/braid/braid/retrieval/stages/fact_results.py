@@ -16,14 +16,15 @@ from braid.models import Asked, Citation, Fact, FactQuestion, FactSet, Kind, Res
 from braid.models.enums_and_scalars import can_be_id
 from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
-from braid.retrieval.stages.fact_lookup import ARTICLES, LEAST_CERTAINTY, MAX_HOPS, places_of_name
+from braid.retrieval.stages.fact_lookup import LEAST_CERTAINTY, MAX_HOPS, places_of_name
 from braid.retrieval.stages.results_and_citations import cite
+from braid.retrieval.stages.unclear_questions import has_conjunction, is_end
 from braid.understanding.multi_hop import label_words
 from braid.understanding.question_relations import AUXILIARY, QuestionWords, said_by, sentence
 from braid.understanding.tokens import STOP_WORDS, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from braid.models import Filters, GraphHit, Path, Query, Record
@@ -89,37 +90,36 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
     """Return whether no relationship of the graph answers "Does Fern depend on Quillon?", or "Who owns Fern?".
 
     Such a question expresses a relationship type of the graph, and either begins with an auxiliary and names two
-    entities, or names one and has no further words to be explained. The edges of these entities were read.
+    entities, or names one and has no further words to be explained. Its names are ends of relationships, and nothing is
+    joined: what answers "Who owns Fern and who works on it?" is not known. The edges of these entities were read.
     """
     if question is None or question.asked is not Asked.ONE or question.narrowed or not question.types:
         return False
     if found is None or found.facts or found.truncated:
         return False
-    named = {link.phrase for link in found.links if link.certainty >= LEAST_CERTAINTY}
     asked = QuestionWords(text, frozenset(question.kind_words))
-    if len(named) > 1:
-        return AUXILIARY.issuperset(asked.tokens[:1])
-    name_places = {place for phrase in named for place in places_of_name(asked.tokens, words(phrase))}
-    skipped = {*question.explained, *name_places}
-    occurring = [one for label in question.types for one in said_by(asked, label, skipped)]
-    said = {place for one in occurring for place in one.places}
-    if name_places and _is_owner(asked, name_places, {*question.explained} - said, said):
+    phrases = {link.phrase for link in found.links if link.certainty >= LEAST_CERTAINTY}
+    names = [places_of_name(asked.tokens, words(phrase)) for phrase in phrases]
+    places = frozenset[int]().union(*names)
+    skipped = {*question.explained, *places}
+    occurring = [(label, one) for label in question.types for one in said_by(asked, label, skipped)]
+    if not all(name and is_end(asked.tokens, name, occurring) for name in names):
         return False
-    in_turn = len({min(one.places) for one in occurring})
-    return bool(named and said) and in_turn <= MAX_HOPS and not asked.content(skipped | said)
+    if has_conjunction(asked.tokens, places):
+        return False
+    if len(names) > 1:
+        return len(names) == 2 and AUXILIARY.issuperset(asked.tokens[:1])  # noqa: PLR2004 - the ends of one relationship
+    said = {place for _, one in occurring for place in one.places}
+    if places and _has_nouns(asked, places, {*question.explained} - said):
+        return False
+    in_turn = len({min(one.places) for _, one in occurring})
+    return bool(places and said) and in_turn <= MAX_HOPS and not asked.content(skipped | said)
 
 
-def _is_owner(question: QuestionWords, name: set[int], nouns: set[int], said: set[int]) -> bool:
-    """Return whether something of the name is asked about, and not the name: "services of Ada", "Ada's services".
-
-    Not where "of" says the relationship itself.
-    """
-    tokens, before, after = question.tokens, min(name) - 1, max(name) + 1
-    while before > 0 and tokens[before] in ARTICLES:
-        before -= 1
-    of = before > 0 and tokens[before] == "of" and before not in said
-    noun = before - 1 if of else after
-    return noun in nouns and tokens[noun] not in STOP_WORDS and (of or question.is_possessed(noun))
+def _has_nouns(question: QuestionWords, name: Collection[int], nouns: Collection[int]) -> bool:
+    """Return whether something of the name is asked about, and not the name: "Ada's services"."""
+    after = max(name) + 1
+    return after in nouns and question.tokens[after] not in STOP_WORDS and question.is_possessed(after)
 
 
 def _of_evidence(query: Query) -> Filters:
