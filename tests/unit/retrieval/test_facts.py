@@ -187,6 +187,14 @@ def test_one_relationship_of_joined_names(stages: DemoStages, text: str, groups:
         ("Who in Oak works on Cedar?", [["Ada is part of Oak", "Ada works on Cedar"]]),
         ("Who from Oak works on Cedar?", [["Ada is part of Oak", "Ada works on Cedar"]]),
         ("Who works on Cedar and is part of Oak?", [["Ada works on Cedar", "Ada is part of Oak"]]),
+        ("Who works on Cedar without being part of Oak?", [["Bob works on Cedar"]]),
+        ("Which services depend on Moss or are owned by Oak?", []),
+        ("Which services are either owned by Oak or depend on Moss?", []),
+        ("Which services depend on Moss unless owned by Oak?", []),
+        ("Which services depend on Moss, and which are owned by Oak?", []),
+        ("Who works on Alder and who works on Cedar?", []),
+        ("Which services owned by Oak depend on anything but Moss?", []),
+        ("Which services does only Oak own that depend on Moss?", []),
         ("Which services owned by Oak depend on Cedar?", []),
         ("Which services owned by Oak call Moss?", []),
         ("Which old services owned by Oak and Elm depend on Moss?", []),
@@ -204,6 +212,43 @@ def test_a_condition_by_each_name(stages: DemoStages, text: str, groups: list[li
     write(stages, ("ada", "WORKS_ON", "cedar"), ("bob", "WORKS_ON", "cedar"), ("cyd", "WORKS_ON", "alder"), **people)
     stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Oak and Moss are old")])
     assert [texts(result) for result in ask(stages, text).results if result.facts] == groups
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        ("Which services owned by Oak have tickets?", []),
+        ("Which services owned by Oak have no tickets?", []),
+        ("Services owned by Oak without tickets", []),
+        ("Which services of Oak does nobody work on?", []),
+        ("Services owned by Oak other than Alder", []),
+        ("Who works on all but Alder?", []),
+        ("Who works on everything that Ada works on?", []),
+        ("Which team owns all services that depend on Moss?", []),
+        ("Which team owns the most services that depend on Moss?", []),
+        ("Which services depend on Moss and what it depends on?", []),
+        ("Who are all the owners of Alder?", ["Oak"]),
+        ("What are all the services that Oak owns?", ["Alder", "Cedar"]),
+        ("Which services does Oak own, but not those of Elm?", []),
+        ("Who is in the team that owns Alder?", []),
+        ("Who is on the team that owns Alder?", []),
+        ("Which people that work on Alder opened tickets?", []),
+    ],
+)
+def test_what_a_question_says_beside_its_relationships_is_not_ignored(
+    stages: DemoStages, text: str, answers: list[str]
+) -> None:
+    kinds = {"oak": "Team", "elm": "Team", "ada": "Person", "bob": "Person", "t1": "Ticket"}
+    owns = [("oak", "OWNS", "alder"), ("oak", "OWNS", "cedar"), ("elm", "OWNS", "briar")]
+    depends = [("alder", "DEPENDS_ON", "moss"), ("briar", "DEPENDS_ON", "moss"), ("moss", "DEPENDS_ON", "fern")]
+    works = [("ada", "WORKS_ON", "alder"), ("bob", "WORKS_ON", "alder"), ("ada", "WORKS_ON", "briar")]
+    tickets = [("t1", "AFFECTS", "alder"), ("ada", "OPENED", "t1"), ("ada", "PART_OF", "oak")]
+    write(stages, *owns, *depends, *works, *tickets, **kinds)
+    stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Oak and Moss are old")])
+    answer = ask(stages, text)
+    found = [fact.name for result in answer.results if result.facts for fact in result.facts.facts]
+    assert found == answers
+    assert NOT_RELATED not in answer.plan.reasons
 
 
 def test_none_is_related_to_both_of_two_names(stages: DemoStages) -> None:

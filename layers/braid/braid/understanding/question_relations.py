@@ -76,6 +76,8 @@ _DENYING: Final = word_set("no not never don doesn didn isn aren wasn weren hasn
 _SOUGHT: Final = word_set("who whom whose which where many")
 _TELLING: Final = word_set("most first last before after since until during between both without only new")
 """Stop words that change the meaning of a question about a relationship, and must be explained too."""
+_LIMITING: Final = word_set("most without only")
+"""Those of them without which more would be said than what is asked for."""
 _AGENT: Final = ("er", "ers", "or", "ors", "ent", "ents", "ant", "ants")
 _AGENTS: Final = word_set("boss bosses chief chiefs")
 """Nouns of the agent that its ending does not show."""
@@ -234,8 +236,13 @@ class QuestionWords:
         }
 
     def share_of(self, places: Collection[int], skipped: Collection[int]) -> float:
-        """Return the share of the words of :meth:`content` at these positions; 1 if there are no such words."""
+        """Return the share of the words of :meth:`content` at these positions; 1 if there are no such words.
+
+        0 if a word that limits the answers, such as *only*, is not at them.
+        """
         to_explain = self.content(skipped)
+        if any(self.tokens[place] in _LIMITING for place in to_explain.difference(places)):
+            return 0.0
         return len(to_explain.intersection(places)) / len(to_explain) if to_explain else 1.0
 
     def places_of(self, parts: Iterable[str], skipped: Collection[int]) -> set[int]:

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 MAX_CONDITIONS: Final = 3
 _ARTICLES: Final = word_set("a an the our")
 _MEMBERSHIP: Final = word_set("in of at from")
-_DENYING: Final = word_set("not never t")
+_DENYING: Final = word_set("not never t without")
 """What stands before a relationship that is denied; "t" of "don't"."""
+_BEFORE_SAID: Final = word_set("a an the be being been")
+_ALTERNATIVE: Final = word_set("or nor either neither unless if whether than")
+"""Words by which not all conditions have to be met."""
 
 
 class Condition(NamedTuple):
@@ -42,7 +45,9 @@ def read_conditions(
     said
         The positions of the words for each relationship, by the first of them.
     """
-    if len(names) > MAX_CONDITIONS:
+    named = frozenset().union(*names)
+    rest = [token for place, token in enumerate(tokens) if place not in named]
+    if len(names) > MAX_CONDITIONS or not _ALTERNATIVE.isdisjoint(rest):
         return ()
     waiting = sorted(said)
     beside = frozenset().union(*said.values())
@@ -55,7 +60,14 @@ def read_conditions(
             conditions.append(Condition(name, frozenset(), denied=False))
         elif waiting:
             place = waiting.pop(0)
-            conditions.append(Condition(name, said[place], denied=place > 0 and tokens[place - 1] in _DENYING))
+            conditions.append(Condition(name, said[place], denied=_is_denied(tokens, place)))
     denied = sum(condition.denied for condition in conditions)
-    is_clear = len(conditions) == len(names) and not waiting and denied == sum(word in _DENYING for word in tokens)
+    is_clear = len(conditions) == len(names) and not waiting and denied == sum(word in _DENYING for word in rest)
     return tuple(conditions) if is_clear and denied < len(conditions) else ()
+
+
+def _is_denied(tokens: Sequence[str], place: int) -> bool:
+    """Return whether a relationship is denied: "do *not* own", "*without* being a member"."""
+    while place > 1 and tokens[place - 1] in _BEFORE_SAID:
+        place -= 1
+    return place > 0 and tokens[place - 1] in _DENYING

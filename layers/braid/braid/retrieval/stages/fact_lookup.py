@@ -27,7 +27,8 @@ from braid.retrieval.stages.conditions_by_name import read_conditions
 from braid.retrieval.stages.entity_sets import find_entity_set
 from braid.retrieval.stages.joined_names import Join, facts_of_all, facts_of_joined, joined_names
 from braid.retrieval.stages.stage_messages import FactGroup
-from braid.retrieval.stages.unclear_questions import ARTICLES, is_end
+from braid.retrieval.stages.unclear_questions import ARTICLES, is_end, says_more, who_is_in
+from braid.understanding.fact_questions import is_named_by
 from braid.understanding.multi_hop import label_words
 from braid.understanding.question_relations import (
     EMPTY,
@@ -111,6 +112,8 @@ class _Lookup:
         if self.joined:
             self.asking_places |= self.joined.places
         self.skipped = self.name_places | self.asking_places
+        self.around = who_is_in(self.question.tokens)
+        """Nouns for what is around those who are asked for."""
         self.only_kinds = asked.only_kinds and self.asking_places.issuperset(asked.explained)
         """Whether the noun for what is asked, which no relationship is compared with, excludes other types."""
 
@@ -123,6 +126,11 @@ class _Lookup:
         by_place: dict[int, list[tuple[Label, Occurrence]]] = {}
         for label, one in relations:
             by_place.setdefault(min(one.places), []).append((label, one))
+        names = {anchor.places for anchor in self.anchors}
+        denied = self.asked.asked is Asked.NOT
+        said = {place for _, one in relations for place in one.places}
+        if says_more(self.question.tokens, names, said, self.asked.explained, denied=denied):
+            return ()
         if not self.asked.narrowed and (meeting := self._meeting_conditions(by_place)):
             return _shown([meeting], complete=True)
         chain = self._chain(by_place)
@@ -191,10 +199,14 @@ class _Lookup:
         wanted, kinds = self.query.filters.entity_types, self.asked.kinds
         if wanted and hit.entity_type not in wanted:
             return False
+        if any(is_named_by(hit.entity_type, noun) for noun in self.around):
+            return False
         # An entity of another type may be the one that is asked for, but is not counted among those of this type.
         if self.asked.asked is not Asked.ONE and kinds and hit.entity_type not in kinds:
             return False
-        return not self.only_kinds or hit.entity_type in (*kinds, DEFAULT_ENTITY_TYPE)
+        # Of relationships in turn, the last entity may only be what those that are asked for are related to.
+        only_kinds = self.only_kinds or (kinds and len(hit.path.types) > 1)
+        return not only_kinds or hit.entity_type in (*kinds, DEFAULT_ENTITY_TYPE)
 
     def _meeting_conditions(self, by_place: Mapping[int, list[tuple[Label, Occurrence]]]) -> RankedFacts | None:
         """Return the facts of the entities that meet the conditions that the question sets by its names.
@@ -218,7 +230,8 @@ class _Lookup:
         found = self._paths((QueryStep(types=tuple(labels), direction=Direction.BOTH),))
         if found.truncated or len(found.hits) == MAX_LIMIT:
             return None
-        share = self.question.share_of(frozenset[int]().union(*said.values()), self.skipped)
+        denying = {place for place, word in enumerate(self.question.tokens) if word == "without"}
+        share = self.question.share_of(denying.union(*said.values()), self.skipped)
         groups, left_out = [], set[str]()
         for condition in conditions:
             ranked = self._meeting(condition, found)

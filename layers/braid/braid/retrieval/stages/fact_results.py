@@ -18,7 +18,7 @@ from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.fact_lookup import LEAST_CERTAINTY, MAX_HOPS, places_of_name
 from braid.retrieval.stages.results_and_citations import cite
-from braid.retrieval.stages.unclear_questions import has_conjunction, is_end
+from braid.retrieval.stages.unclear_questions import has_conjunction, is_end, says_more, who_is_in
 from braid.understanding.multi_hop import label_words
 from braid.understanding.question_relations import AUXILIARY, QuestionWords, said_by, sentence
 from braid.understanding.tokens import STOP_WORDS, words
@@ -105,15 +105,18 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
     occurring = [(label, one) for label in question.types for one in said_by(asked, label, skipped)]
     if not all(name and is_end(asked.tokens, name, occurring) for name in names):
         return False
-    if has_conjunction(asked.tokens, places):
+    said = {place for _, one in occurring for place in one.places}
+    if has_conjunction(asked.tokens, places) or who_is_in(asked.tokens):
+        return False
+    if says_more(asked.tokens, names, said, question.explained, denied=False):
         return False
     if len(names) > 1:
         return len(names) == 2 and AUXILIARY.issuperset(asked.tokens[:1])  # noqa: PLR2004 - the ends of one relationship
-    said = {place for _, one in occurring for place in one.places}
     if places and _has_nouns(asked, places, {*question.explained} - said):
         return False
     in_turn = len({min(one.places) for _, one in occurring})
-    return bool(places and said) and in_turn <= MAX_HOPS and not asked.content(skipped | said)
+    most = 1 if question.kinds else MAX_HOPS  # what is at the end of several may be of another type than is asked for
+    return bool(places and said) and in_turn <= most and not asked.content(skipped | said)
 
 
 def _has_nouns(question: QuestionWords, name: Collection[int], nouns: Collection[int]) -> bool:

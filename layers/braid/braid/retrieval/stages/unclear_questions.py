@@ -17,6 +17,13 @@ ARTICLES: Final = word_set("a an the")
 _NARROWING: Final = word_set("in of at for from by with")
 _BEHIND: Final = word_set("of from by with")
 """Those of them that belong to the word before: "is a part *of*", "is used *by*", but not "no owner *in*"."""
+_ASKING: Final = word_set("who whom whose which what where")
+_ALL: Final = word_set("all every everything everyone everybody")
+_NONE: Final = word_set("no nobody none nothing lack lacks")
+_HAVING: Final = word_set("have has having with")
+_EXCEPT: Final = word_set("except excepting excluding besides than minus unlike")
+_BEFORE: Final = {"but": _ALL | word_set("any anyone anything anybody"), "from": word_set("apart aside")}
+"""Words that leave a name out behind certain others: "anything *but* Atlas"."""
 _CONJUNCTIONS: Final = word_set("and or nor but than")
 
 
@@ -49,3 +56,66 @@ def has_conjunction(tokens: Sequence[str], names: Collection[int]) -> bool:
         The positions of the words of its names.
     """
     return any(token in _CONJUNCTIONS for place, token in enumerate(tokens) if place not in names)
+
+
+def says_more(
+    tokens: Sequence[str],
+    names: Collection[Collection[int]],
+    said: Collection[int],
+    nouns: Collection[int],
+    *,
+    denied: bool,
+) -> bool:
+    """Return whether a question says what no relationship of its names expresses, or is two questions.
+
+    That something is not there ("… have no tickets"), or is there ("… have tickets"), that it is so with all of
+    something ("Who owns all services that …"), or that a name is left out ("… other than Atlas").
+
+    Parameters
+    ----------
+    names
+        The positions of the words of each name.
+    said
+        The positions of the words for its relationships.
+    nouns
+        Those of the words for types.
+    denied
+        Whether it asks for what is not related.
+    """
+    named = {place for name in names for place in name}
+    rest = [place for place in range(len(tokens)) if place not in named]
+    asks = not _ASKING.isdisjoint(tokens[:2])
+    return (
+        (not denied and any(tokens[place] in _NONE for place in rest))
+        or any(tokens[place] in _ALL and place > min(said, default=place) for place in rest)
+        or any(tokens[place] in _HAVING and place + 1 in nouns and place + 1 not in said for place in rest)
+        or (asks and any(tokens[place] in {"and", "or"} and _asks(tokens[place + 1 : place + 3]) for place in rest))
+        or any(_is_left_out(tokens, min(name)) for name in names)
+    )
+
+
+def _asks(following: Sequence[str]) -> bool:
+    """Return whether words begin a question: "who …", "in which …"."""
+    return not _ASKING.isdisjoint(following[:2] if _NARROWING.issuperset(following[:1]) else following[:1])
+
+
+def _is_left_out(tokens: Sequence[str], name: int) -> bool:
+    """Return whether the words before a name leave it out: "other than Atlas", "anything but Atlas"."""
+    before = list(tokens[:name])
+    while before and before[-1] in ARTICLES | _NARROWING - {"from"}:
+        before.pop()
+    last, further = before[-1:], before[-2:-1]
+    return not _EXCEPT.isdisjoint(last) or any(
+        last == [word] and not _BEFORE[word].isdisjoint(further) for word in _BEFORE
+    )
+
+
+def who_is_in(tokens: Sequence[str]) -> frozenset[str]:
+    """Return the nouns for what those are in who are asked for: "Who is on the *team* that …?" asks for no team."""
+    if tokens[:1] != ["who"]:
+        return frozenset()
+    return frozenset(
+        noun
+        for before, article, noun in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if article in ARTICLES and before in {"in", "on", "at", "for", "from"}
+    )
