@@ -162,6 +162,21 @@ OF_BOTH = ["Briar depends on Moss", "Briar depends on Fern"]
         ("Which services do not depend on Moss or Fern?", [["Dogwood", "Elder"]]),
         ("Which services do not depend on Moss and Fern?", []),
         ("Which services depend on Moss but not on Fern but on Alder?", []),
+        ("Which services depend on Moss or Fern but not both?", []),
+        ("Which services depend on either Moss or Fern, but not on both?", []),
+        ("Which services do not depend on Moss and not on Fern?", []),
+        ("Which services depend on all of Moss and Fern?", [OF_BOTH]),
+        ("Which services depend on any of Moss and Fern?", [MOSS, FERN]),
+        ("Which services depend on one of Moss and Fern?", []),
+        ("Which services depend on two of Moss, Fern and Alder?", []),
+        ("Which services depend on Moss as well as on Fern?", [OF_BOTH, MOSS, FERN]),
+        ("How many services depend on Moss or Fern?", []),
+        ("How many services does Ada or Bob own?", [["Ada owns Alder", "Ada owns Moss", "Bob owns Fern"]]),
+        ("How many services depend on Moss and Fern?", []),
+        ("How many services do Ada and Bob own?", [["Ada owns Alder", "Ada owns Moss", "Bob owns Fern"]]),
+        ("How many services do Briar and Cedar need?", []),
+        ("How many services do Alder and Fern need?", [["Alder depends on Moss", "Fern depends on Moss"]]),
+        ("How many services do Ada and Bob each own?", [["Ada owns Alder", "Ada owns Moss"], ["Bob owns Fern"]]),
         ("Who owns both Moss and Fern?", []),
         ("What is the dependency between Moss and Fern?", []),
     ],
@@ -488,6 +503,13 @@ def test_those_without_a_relationship_are_found_on_the_side_that_the_question_sa
 ) -> None:
     write(stages, ("boats", "DEPENDS_ON", "atlas"), ("ada", "OWNS", "boats"), ada="Person", ben="Person")
     assert names(ask(stages, text)) == expected
+
+
+def test_the_rest_is_not_of_a_type_that_never_stands_in_the_relation(stages: DemoStages) -> None:
+    kinds = {"dr amsel": "Doctor", "dr bruun": "Doctor", "medco": "Supplier", "paul": "Patient"}
+    write(stages, ("dr amsel", "TREATS", "paul"), **kinds)
+    assert not any(result.facts for result in ask(stages, "Who does not treat Paul?").results)
+    assert names(ask(stages, "Which doctors do not treat Paul?")) == ["Dr Bruun"]
 
 
 def test_those_that_nothing_of_a_type_is_related_to_may_be_related_to_others(stages: DemoStages) -> None:

@@ -126,7 +126,7 @@ class _Lookup:
         by_place: dict[int, list[tuple[Label, Occurrence]]] = {}
         for label, one in relations:
             by_place.setdefault(min(one.places), []).append((label, one))
-        names = {anchor.places for anchor in self.anchors}
+        names = [self.joined.places] if self.joined else [anchor.places for anchor in self.anchors]
         denied = self.asked.asked is Asked.NOT
         said = {place for _, one in relations for place in one.places}
         if says_more(self.question.tokens, names, said, self.asked.explained, denied=denied):
@@ -192,7 +192,7 @@ class _Lookup:
         ]
         first = self._ids_of(self.joined.names[0])
         others = {hit.id for hit in found.hits if hit.path.ids[0] not in first and self._explained(hit)}
-        return facts_of_joined(self.joined.join, of_each, others)
+        return facts_of_joined(self.joined.join, of_each, others, counted=self.asked.asked is Asked.COUNT)
 
     def _may_answer(self, hit: GraphHit) -> bool:
         """Return whether an entity is of a type that the question and its filters allow."""
@@ -388,6 +388,10 @@ class _Lookup:
         score = ranked[0].score if ranked else self._score_said(relations)
         wanted = self.query.filters.entity_types
         kinds = tuple(kind for kind in self.asked.kinds if not wanted or kind in wanted)
+        labels = {label for label, _ in relations}
+        standing = [hit for hit in found.hits if labels.issuperset(hit.path.types) and self._explained(hit)]
+        if self.question.tokens[:1] == ["who"] and standing and all(hit.entity_type not in kinds for hit in standing):
+            return ()  # doctors treat, and "Who does not treat Paul?" does not ask which suppliers do not
         if len(kinds) > 1:
             # "Who does not supply Atlas?" and "Which vendors …?" mean those that could, not also people and teams.
             related = {hit.entity_type for group in ranked for hit in group.hits}
@@ -397,9 +401,8 @@ class _Lookup:
         everything = self._query(QueryStart(entity_types=kinds), (), QueryReturn.NODES)
         if everything.truncated or len(everything.hits) == MAX_LIMIT:
             return ()
-        labels = {label for label, _ in relations}
         out = {hit.id for group in ranked for hit in group.hits} | {anchor.id for anchor in self.anchors}
-        out |= {hit.id for hit in found.hits if labels.issuperset(hit.path.types) and self._explained(hit)}
+        out |= {hit.id for hit in standing}
         left = [hit for hit in everything.hits if hit.id not in out]
         return _set_of(left, score)
 
