@@ -266,6 +266,13 @@ def test_what_a_question_says_beside_its_relationships_is_not_ignored(
     assert NOT_RELATED not in answer.plan.reasons
 
 
+def test_of_names_to_choose_from_others_are_no_answer(stages: DemoStages) -> None:
+    people = {"ada": "Person", "bob": "Person", "cyd": "Person"}
+    write(stages, ("ada", "OWNS", "moss"), ("cyd", "OWNS", "moss"), ("ada", "OWNS", "fern"), **people)
+    for text, owners in (("Who owns Moss, Ada or Bob?", []), ("Who owns Fern: Ada or Bob?", ["Ada"])):
+        assert [fact.name for one in ask(stages, text).results if one.facts for fact in one.facts.facts] == owners
+
+
 def test_none_is_related_to_both_of_two_names(stages: DemoStages) -> None:
     write(stages, ("alder", "DEPENDS_ON", "moss"), ("briar", "DEPENDS_ON", "fern"))
     stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Moss and Fern are old")])

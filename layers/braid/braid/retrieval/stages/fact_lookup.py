@@ -190,6 +190,10 @@ class _Lookup:
             )
             for ids in map(self._ids_of, self.joined.names)
         ]
+        if self.joined.join is Join.OR and not all(of_each):
+            given = {hit.id in self.weights for groups in of_each for group in groups for hit in group.hits}
+            if len(given) > 1:
+                return []  # "Who owns Atlas, Ada or Bob?" may ask for one of the names
         first = self._ids_of(self.joined.names[0])
         others = {hit.id for hit in found.hits if hit.path.ids[0] not in first and self._explained(hit)}
         return facts_of_joined(self.joined.join, of_each, others, counted=self.asked.asked is Asked.COUNT)
