@@ -120,6 +120,7 @@ def test_two_entities_that_no_relationship_joins_as_asked_are_said_to_be_so(stag
         "Does Alder depend on Moss or Fern?",
         "Do Alder and Briar depend on the same service?",
         "Does anyone in Oak work on Alder?",
+        "Does somebody who works on Alder belong to Oak?",
         "Does Bob work with Ada on Alder?",
         "Does Ada work on a service of Oak?",
         "Who works on services in Oak?",
@@ -208,6 +209,10 @@ def test_one_relationship_of_joined_names(stages: DemoStages, text: str, groups:
         ("Which services depend on Moss unless owned by Oak?", []),
         ("Which services depend on Moss, and which are owned by Oak?", []),
         ("Who works on Alder and who works on Cedar?", []),
+        ("Who works outside Cedar and is part of Oak?", []),
+        ("Who both works on Cedar and is part of Oak?", [["Ada works on Cedar", "Ada is part of Oak"]]),
+        ("Is anyone who works on Cedar part of Oak?", [["Ada works on Cedar", "Ada is part of Oak"]]),
+        ("Who works on Cedar but not in Oak?", []),
         ("Which services owned by Oak depend on anything but Moss?", []),
         ("Which services does only Oak own that depend on Moss?", []),
         ("Which services owned by Oak depend on Cedar?", []),
@@ -246,6 +251,12 @@ def test_a_condition_by_each_name(stages: DemoStages, text: str, groups: list[li
         ("What are all the services that Oak owns?", ["Alder", "Cedar"]),
         ("Which services does Oak own, but not those of Elm?", []),
         ("Who is in the team that owns Alder?", []),
+        ("Which services depend on services owned by Elm?", ["Cedar"]),
+        ("Which services depend on services not owned by Elm?", []),
+        ("Which services do not depend on services owned by Elm?", ["Alder", "Briar", "Fern", "Moss"]),
+        ("Whose manager works on Briar?", ["Bob"]),
+        ("Which managers work on Briar?", []),
+        ("Which people outside Oak work on Alder?", []),
         ("Who is on the team that owns Alder?", []),
         ("Which people that work on Alder opened tickets?", []),
     ],
@@ -258,6 +269,7 @@ def test_what_a_question_says_beside_its_relationships_is_not_ignored(
     depends = [("alder", "DEPENDS_ON", "moss"), ("briar", "DEPENDS_ON", "moss"), ("moss", "DEPENDS_ON", "fern")]
     works = [("ada", "WORKS_ON", "alder"), ("bob", "WORKS_ON", "alder"), ("ada", "WORKS_ON", "briar")]
     tickets = [("t1", "AFFECTS", "alder"), ("ada", "OPENED", "t1"), ("ada", "PART_OF", "oak")]
+    tickets += [("bob", "REPORTS_TO", "ada"), ("cedar", "DEPENDS_ON", "briar")]
     write(stages, *owns, *depends, *works, *tickets, **kinds)
     stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Oak and Moss are old")])
     answer = ask(stages, text)

@@ -367,8 +367,8 @@ class QuestionWords:
     def _is_role(self, place: int) -> bool:
         """Return whether a word is what the named entity is: "Whose owner is Atlas?", "What is Atlas the owner of?"."""
         previous, following = self.tokens[place - 1 : place], self.tokens[place + 1 : place + 2]
-        if previous == ["whose"]:
-            return not BEING.isdisjoint(following)
+        if previous == ["whose"]:  # "Whose owner is Atlas?", "Whose manager works on …?", but not "Whose owner does …"
+            return AUXILIARY.difference(BEING).isdisjoint(following)
         if self.tokens[place + 1 :] == (["of"] if self.tokens[0] != "of" else []):
             return not BEING.isdisjoint(self.tokens[:place])
         while not _BEFORE_ROLE.isdisjoint(previous):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from braid.retrieval.stages.unclear_questions import DENYING
 from braid.understanding.tokens import word_set
 
 if TYPE_CHECKING:
@@ -12,8 +13,8 @@ if TYPE_CHECKING:
 MAX_CONDITIONS: Final = 3
 _ARTICLES: Final = word_set("a an the our")
 _MEMBERSHIP: Final = word_set("in of at from")
-_DENYING: Final = word_set("not never t without")
-"""What stands before a relationship that is denied; "t" of "don't"."""
+_DENYING: Final = DENYING | {"without"}
+"""What stands before a relationship that is denied."""
 _BEFORE_SAID: Final = word_set("a an the be being been")
 _ALTERNATIVE: Final = word_set("or nor either neither unless if whether than")
 """Words by which not all conditions have to be met."""

@@ -27,7 +27,7 @@ from braid.retrieval.stages.conditions_by_name import read_conditions
 from braid.retrieval.stages.entity_sets import find_entity_set
 from braid.retrieval.stages.joined_names import Join, facts_of_all, facts_of_joined, joined_names
 from braid.retrieval.stages.stage_messages import FactGroup
-from braid.retrieval.stages.unclear_questions import ARTICLES, is_end, says_more, who_is_in
+from braid.retrieval.stages.unclear_questions import ARTICLES, DENYING, is_end, says_more, who_is_in
 from braid.understanding.fact_questions import is_named_by
 from braid.understanding.multi_hop import label_words
 from braid.understanding.question_relations import (
@@ -64,6 +64,7 @@ MAX_HOPS: Final = 3
 """Most relationships of a question that are followed one after another."""
 MAX_UNEXPLAINED: Final = 4
 """Most words that no relationship type explains; if there are more, no predicates are searched."""
+_BESIDE_CONDITIONS: Final = frozenset({"without", "being", "both", "anyone", "anybody"})
 _JOINING: Final = frozenset({"and", "or"})
 MAX_SHOWN: Final = 50
 """Most facts that an answer shows; it counts all."""
@@ -126,10 +127,7 @@ class _Lookup:
         by_place: dict[int, list[tuple[Label, Occurrence]]] = {}
         for label, one in relations:
             by_place.setdefault(min(one.places), []).append((label, one))
-        names = [self.joined.places] if self.joined else [anchor.places for anchor in self.anchors]
-        denied = self.asked.asked is Asked.NOT
-        said = {place for _, one in relations for place in one.places}
-        if says_more(self.question.tokens, names, said, self.asked.explained, denied=denied):
+        if self._says_more(relations):
             return ()
         if not self.asked.narrowed and (meeting := self._meeting_conditions(by_place)):
             return _shown([meeting], complete=True)
@@ -143,13 +141,21 @@ class _Lookup:
         if self.joined and self.joined.join is Join.WITHOUT:
             return _shown(ranked, complete=True) if complete and not self.asked.narrowed else ()
         if self.asked.asked is Asked.NOT:
-            left = self._others(found, ranked, relations) if complete and relations and (ranked or not chain) else ()
+            is_clear = complete and relations and (not chain or (ranked and self._is_denied_as_a_whole(chain)))
+            left = self._others(found, ranked, relations) if is_clear else ()
             return () if self.asked.narrowed and any(group.count for group in left) else left
         if not ranked and complete and not chain and self._is_empty_set(found, relations):
             return _set_of((), self._score_said(relations))
         if self.asked.narrowed and not self._is_one(ranked):
             return ()
         return _shown(ranked, complete=complete)
+
+    def _says_more(self, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
+        """Return whether the question says what no relationship of its names expresses."""
+        names = [self.joined.places] if self.joined else [anchor.places for anchor in self.anchors]
+        said = {place for _, one in relations for place in one.places}
+        denied = self.asked.asked is Asked.NOT
+        return says_more(self.question.tokens, names, said, self.asked.explained, denied=denied)
 
     def _is_one(self, ranked: Sequence[RankedFacts]) -> bool:
         """Return whether one entity is asked for and one is found, so that no word before the noun can leave it out."""
@@ -234,8 +240,10 @@ class _Lookup:
         found = self._paths((QueryStep(types=tuple(labels), direction=Direction.BOTH),))
         if found.truncated or len(found.hits) == MAX_LIMIT:
             return None
-        denying = {place for place, word in enumerate(self.question.tokens) if word == "without"}
-        share = self.question.share_of(denying.union(*said.values()), self.skipped)
+        beside = {place for place, word in enumerate(self.question.tokens) if word in _BESIDE_CONDITIONS}
+        share = self.question.share_of(beside.union(*said.values()), self.skipped)
+        if share < 1:
+            return None
         groups, left_out = [], set[str]()
         for condition in conditions:
             ranked = self._meeting(condition, found)
@@ -245,7 +253,7 @@ class _Lookup:
                 groups.append(ranked[0])
             else:
                 return None
-        return facts_of_all(groups, share, left_out)
+        return facts_of_all(groups, left_out)
 
     def _meeting(self, condition: Condition, found: GraphResult) -> list[RankedFacts]:
         """Return the facts that meet one condition, by the words for its relationship alone."""
@@ -409,6 +417,10 @@ class _Lookup:
         out |= {hit.id for hit in standing}
         left = [hit for hit in everything.hits if hit.id not in out]
         return _set_of(left, score)
+
+    def _is_denied_as_a_whole(self, chain: Sequence[int]) -> bool:
+        """Return whether no relationship stands before the denying word: "depend on services that are *not* owned"."""
+        return not DENYING.union({"no"}).isdisjoint(self.question.tokens[: min(chain)])
 
     def _are_ends(self, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
         return all(is_end(self.question.tokens, anchor.places, relations) for anchor in self.anchors)

@@ -16,7 +16,7 @@ from braid.models import Asked, Citation, Fact, FactQuestion, FactSet, Kind, Res
 from braid.models.enums_and_scalars import can_be_id
 from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
-from braid.retrieval.stages.fact_lookup import LEAST_CERTAINTY, MAX_HOPS, places_of_name
+from braid.retrieval.stages.fact_lookup import LEAST_CERTAINTY, places_of_name
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.stages.unclear_questions import has_conjunction, is_end, says_more, who_is_in
 from braid.understanding.multi_hop import label_words
@@ -90,8 +90,9 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
     """Return whether no relationship of the graph answers "Does Fern depend on Quillon?", or "Who owns Fern?".
 
     Such a question expresses a relationship type of the graph, and either begins with an auxiliary and names two
-    entities, or names one and has no further words to be explained. Its names are ends of relationships, and nothing is
-    joined: what answers "Who owns Fern and who works on it?" is not known. The edges of these entities were read.
+    entities, or names one and has no further words to be explained, nor relationships in turn. Its names are ends of
+    relationships, and nothing is joined: what answers "Who owns Fern and who works on it?" is not known. The edges of
+    these entities were read.
     """
     if question is None or question.asked is not Asked.ONE or question.narrowed or not question.types:
         return False
@@ -106,17 +107,15 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
     if not all(name and is_end(asked.tokens, name, occurring) for name in names):
         return False
     said = {place for _, one in occurring for place in one.places}
-    if has_conjunction(asked.tokens, places) or who_is_in(asked.tokens):
+    if has_conjunction(asked.tokens, places) or says_more(asked.tokens, names, said, question.explained, denied=False):
         return False
-    if says_more(asked.tokens, names, said, question.explained, denied=False):
+    if who_is_in(asked.tokens) or len({min(one.places) for _, one in occurring}) > 1:
         return False
     if len(names) > 1:
         return len(names) == 2 and AUXILIARY.issuperset(asked.tokens[:1])  # noqa: PLR2004 - the ends of one relationship
     if places and _has_nouns(asked, places, {*question.explained} - said):
         return False
-    in_turn = len({min(one.places) for _, one in occurring})
-    most = 1 if question.kinds else MAX_HOPS  # what is at the end of several may be of another type than is asked for
-    return bool(places and said) and in_turn <= most and not asked.content(skipped | said)
+    return bool(places and said) and not asked.content(skipped | said)
 
 
 def _has_nouns(question: QuestionWords, name: Collection[int], nouns: Collection[int]) -> bool:

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Asked
-from braid.ranking.graph_queries_and_facts import LEAST_FACT_SCORE, RankedFacts
+from braid.ranking.graph_queries_and_facts import RankedFacts
+from braid.retrieval.stages.unclear_questions import DENYING
 from braid.understanding.tokens import word_set
 
 if TYPE_CHECKING:
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 MAX_NAMES: Final = 5
 _ASKING: Final = word_set("who whom whose which what where")
 _CONJUNCTIONS: Final = word_set("and or nor but not")
-_BESIDE: Final = word_set("both either neither as well also a an the on of in to for from by with at")
+_PREPOSITIONS: Final = word_set("on of in to for from by with at")
+_BESIDE: Final = word_set("both either neither as well also a an the") | _PREPOSITIONS
 """Words that may stand between joined names beside a conjunction."""
 _AROUND: Final = word_set("both either neither each")
 _QUANTITIES: Final = {"all": "both", "any": "each"}
 """Words before "of Atlas and Fern", by others that mean the same."""
 _OF_SOME: Final = word_set("one two three four some most half none")
 """Words there that make it unclear to which of the names an answer is related."""
-_DENYING: Final = word_set("not never t")
 _SINGLE: Final = 0.9
 """Score factor of the facts of one name where "and" joins it to others, and others are facts of all."""
 
@@ -79,9 +80,11 @@ def joined_names(tokens: Sequence[str], names: Collection[frozenset[int]], asked
     conjunctions = [words & _CONJUNCTIONS or ({"and"} if {"as", "well"} <= words else set()) for words in between]
     if not conjunctions[-1] or any(words - _CONJUNCTIONS - _BESIDE for words in between):
         return None
+    if any(not (words & _PREPOSITIONS).issubset(tokens[: min(ordered[0])]) for words in between):
+        return None  # "on Atlas but not in Leith" says two relationships
     first, named = min(ordered[0]), frozenset[int]().union(*ordered)
     quantity = tokens[first - 2] if first > 1 and tokens[first - 1] == "of" else ""
-    is_denied_twice = not _DENYING.isdisjoint(tokens[:first]) and any("not" in words for words in conjunctions)
+    is_denied_twice = not DENYING.isdisjoint(tokens[:first]) and any("not" in words for words in conjunctions)
     if quantity in _OF_SOME or is_denied_twice:
         return None
     around = {place for place, token in enumerate(tokens) if token in _AROUND and place not in named}
@@ -150,22 +153,18 @@ def facts_of_joined(
     return [of_all, *(RankedFacts(group.score * _SINGLE, group.hits) for group in further)]
 
 
-def facts_of_all(
-    groups: Sequence[RankedFacts], share: float = 1.0, left_out: Collection[str] = ()
-) -> RankedFacts | None:
-    """Return the facts of the entities that are in all groups; None if there are none, or these answer too little.
+def facts_of_all(groups: Sequence[RankedFacts], left_out: Collection[str] = ()) -> RankedFacts | None:
+    """Return the facts of the entities that are in all groups; None if there are none.
 
     Parameters
     ----------
-    share
-        Share of the question's words that they explain together.
     left_out
         Ids of entities that are no answers.
     """
     shared = set.intersection(*({hit.id for hit in group.hits} for group in groups)).difference(left_out)
-    score = share * min(group.score for group in groups)
+    score = min(group.score for group in groups)
     hits = sorted((hit for group in groups for hit in group.hits if hit.id in shared), key=_by_name)
-    return RankedFacts(score, hits) if hits and score >= LEAST_FACT_SCORE else None
+    return RankedFacts(score, hits) if hits else None
 
 
 def _by_name(hit: GraphHit) -> tuple[str, str]:

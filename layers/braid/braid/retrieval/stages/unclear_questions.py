@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from braid.understanding.question_relations import Occurrence
 
 ARTICLES: Final = word_set("a an the")
+DENYING: Final = word_set("not never t")
+"""Words that deny; "t" of "don't"."""
 _NARROWING: Final = word_set("in of at for from by with")
 _BEHIND: Final = word_set("of from by with")
 """Those of them that belong to the word before: "is a part *of*", "is used *by*", but not "no owner *in*"."""
