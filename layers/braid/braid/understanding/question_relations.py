@@ -86,6 +86,11 @@ _NEEDED: Final = word_set("used needed required")
 _ADJECTIVES: Final = word_set("open live complete clear correct direct separate empty free secure")
 """Adjectives that are verbs as well, in this form."""
 _BEFORE_ADJECTIVE: Final = BEING | word_set("which what the a an all every each many show list count of any no")
+_DOING: Final = word_set("""
+    need acted appeared belonged competed contributed died graduated happened lived moved occurred participated
+    performed played resided served starred studied travelled worked
+""")
+"""Words in "ed" that are not done to anything: those of ACTED_IN and PLAYED_FOR."""
 _OBJECT: Final = ("ency", "encies", "ee", "ees")
 _POSSESSED: Final = re.compile(r"['’]s?\s+(\w+)")
 _NOUNS: Final = word_set("spouse wife husband child son sibling country capital city location place")
@@ -563,8 +568,9 @@ def sentence(source: str, label: Label, target: str, predicate: str = "") -> str
     if predicate and is_symmetric(parts):
         return f"{source} {predicate} {target}"
     said = " ".join(parts)
-    # LOCATED_IN says what is done to its source, ACQUIRED what that does.
-    is_done = parts[0].endswith("ed") and parts[0] != "need" and not _PREPOSITIONS.isdisjoint(parts[1:])
+    # LOCATED_IN says what is done to its source, ACQUIRED and ACTED_IN what that does.
+    is_participle = parts[0].endswith("ed") and parts[0] not in _DOING
+    is_done = is_participle and not _PREPOSITIONS.isdisjoint(parts[1:])
     if is_symmetric(parts) or parts[-1:] == ["of"] or is_done:
         said = f"is {said}{' to' if _PREPOSITIONS.isdisjoint(parts) else ''}" if parts[0] not in EMPTY else said
     elif _is_passive(parts) and parts[0] not in EMPTY and "by" not in parts:
