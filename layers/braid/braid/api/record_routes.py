@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from contextlib import suppress
 from http import HTTPStatus
 from itertools import islice
@@ -54,6 +52,7 @@ from braid.ports.ingestion import (
     WriteRequest,
 )
 from braid.ports.keys import check_object_key, encode
+from braid.ports.object_store import timed_name
 from braid.ports.schema_registry import SchemaVersion
 from braid.retrieval.listing import READ_AT_ONCE, documents, names
 
@@ -323,7 +322,7 @@ def add_import_routes(api: Api) -> None:
             library.quotas.take_import(api.tenant_id)
             library.quotas.take_writes(api.tenant_id, 1)
             refuse_while_deleted(api.tenant_id, library.cache)
-            import_id = secrets.token_hex(16)
+            import_id = timed_name()
             start(import_id)
             return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
 
@@ -381,7 +380,7 @@ def _posted_key(name: str) -> str:
     """
     try:
         parts = (POSTED_PART + part for part in check_object_key(name).split("/"))
-        return check_object_key("/".join((f"{POSTED}{time.time_ns():020d}-{secrets.token_hex(4)}", *parts)))
+        return check_object_key("/".join((f"{POSTED}{timed_name()}", *parts)))
     except InvalidRequest as error:
         raise InvalidRequest.of("name", str(error).removeprefix("key: ")) from None
 

@@ -16,7 +16,6 @@ import json
 import os
 import time
 from dataclasses import asdict, replace
-from itertools import islice
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +36,7 @@ from braid.ingestion.documents.ingesting import chunker_for
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ports.batches import batches
 from braid.ports.ingestion import ARRIVING, POSTED, POSTED_PART
+from braid.ports.object_store import delete_older, time_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,7 +53,6 @@ _MEMORY_BYTES: Final = 1024 * 1024 * 1024
 """Memory limit of the reader process; it leaves room for the encoder in the smallest function."""
 _ABANDONED_NS: Final = 7 * 24 * 3_600 * 1_000_000_000
 """Nanoseconds after its post in which a document is imported, tried again by hand, or never."""
-_REMOVED_WITH_EACH: Final = 10
 _CLOCKS_DIFFER_NS: Final = 60_000_000_000
 """Nanoseconds by which the clocks of two machines may differ."""
 
@@ -87,14 +86,9 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
     chunker, _ = chunker_for(store, threads=None)
     identity = document_id(COLLECTION, path)
     records = records_of(document, chunker.chunks(document), tenant_id=tenant_id, identity=identity, file=path)
-    title = records[0].source.title or ""
-    _begin(
-        tenant_id,
-        info,
-        FileState(path, identity, info.size_bytes, _posted_ns(info), sha256, "", len(records), title, document.format),
-        store,
-        lines_key=lines_key,
-    )
+    title, posted_ns = records[0].source.title or "", time_in(info.key, POSTED)
+    state = FileState(path, identity, info.size_bytes, posted_ns, sha256, "", len(records), title, document.format)
+    _begin(tenant_id, info, state, store, lines_key=lines_key)
     store.objects.put(tenant_id, lines_key, b"\n".join([json.dumps(line).encode() for line in _lines(records)]))
     return store.objects.open(tenant_id, lines_key)
 
@@ -110,7 +104,7 @@ def refused(
     before = None if isinstance(reason, Empty) else read_upload(store.objects, tenant_id, path)
     told = f"{reason}; {KEPT}" if before is not None and before.chunks else str(reason)
     state = before or FileState(path, document_id(COLLECTION, path))
-    state = replace(state, modified_ns=_posted_ns(info), skipped=told)
+    state = replace(state, modified_ns=time_in(info.key, POSTED), skipped=told)
     _begin(tenant_id, info, state, store, lines_key=lines_key)
     store.objects.put(tenant_id, lines_key, b"")
     return store.objects.open(tenant_id, lines_key), told
@@ -165,19 +159,8 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, wh
             put_upload(store.objects, tenant_id, state)
     if key.startswith(POSTED):
         store.objects.delete(tenant_id, key)
-        _remove_abandoned(tenant_id, store)
-
-
-def _remove_abandoned(tenant_id: str, store: DocumentStore) -> None:
-    """Remove the oldest posted documents whose imports were cut off long ago: nothing else would, and they are texts.
-
-    They sort by the time of their post.
-    """
-    before = time.time_ns() - _ABANDONED_NS
-    for info in islice(store.objects.list(tenant_id, POSTED), _REMOVED_WITH_EACH):
-        if not 0 < _posted_ns(info) < before:
-            return
-        store.objects.delete(tenant_id, info.key)
+        # Of imports that were cut off long ago: nothing else would remove them, and they are texts.
+        delete_older(store.objects, tenant_id, POSTED, _ABANDONED_NS)
 
 
 def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> tuple[Document, str]:
@@ -223,18 +206,12 @@ def _state_of_older_version(tenant_id: str, path: str, info: ObjectInfo, store: 
     if is_newest and info.key.startswith(POSTED):
         newest = before.modified_ns if before else 0
         # A time in the future is from a wrong clock; otherwise nothing could replace that version until then.
-        is_newest = newest <= _posted_ns(info) or newest > time.time_ns() + _CLOCKS_DIFFER_NS
+        is_newest = newest <= time_in(info.key, POSTED) or newest > time.time_ns() + _CLOCKS_DIFFER_NS
         if not is_newest:
             store.objects.delete(tenant_id, info.key)  # nothing else would remove it
     if not is_newest:
         raise ObjectChanged(f"another version of document {info.key!r} was stored while this one was read")
     return before
-
-
-def _posted_ns(info: ObjectInfo) -> int:
-    """Return when a document was posted, in nanoseconds since 1970 as its key has them; 0 of one that was not."""
-    posted = info.key.removeprefix(POSTED).partition("-")[0] if info.key.startswith(POSTED) else ""
-    return int(posted) if posted.isascii() and posted.isdigit() else 0
 
 
 def _pending(lines_key: str) -> str:
