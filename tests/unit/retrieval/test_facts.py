@@ -158,6 +158,30 @@ def test_what_is_asked_of_something_that_belongs_to_a_name_is_not_denied_of_the_
     assert NOT_RELATED not in ask(stages, text).plan.reasons
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Which agent handles Tarn?", ["Ada handles Tarn"]),
+        ("Which quokka handles Tarn?", []),
+        ("Which service holds Tarn?", []),
+        ("Which service family does Moss belong to?", ["Moss belongs to Reeds"]),
+        ("How many service families does Ada own?", []),
+        ("Which families does Ada own?", ["Ada owns Reeds", "Ada owns Sedges"]),
+        ("Is Tarn open?", []),
+        ("Is Moss live?", []),
+    ],
+)
+def test_a_relationship_that_the_graph_has_is_not_denied(stages: DemoStages, text: str, expected: list[str]) -> None:
+    kinds = {"ada": "Person", "bob": "Person", "tarn": "Ticket", "reeds": "Family", "sedges": "Family", "ely": "Town"}
+    edges = [("ada", "HANDLES", "tarn"), ("bob", "OPENED", "tarn"), ("moss", "BELONGS_TO", "reeds")]
+    edges += [("ada", "OWNS", one) for one in ("reeds", "sedges", "tarn")]
+    write(stages, *edges, ("moss", "LIVES_IN", "ely"), **kinds)
+    stages.graph.upsert([Vertex(tenant_id=TENANT, id="page", entity_type="Document", has_record=True)], [])
+    answer = ask(stages, text)
+    assert [one for result in answer.results for one in texts(result)] == expected
+    assert not {NOT_RELATED, NONE_WITH}.intersection(answer.plan.reasons)
+
+
 def test_what_was_done_today_is_not_all_that_holds_today(stages: DemoStages) -> None:
     write(stages, ("bob", "OPENED", "t1"), ("bob", "OWNS", "moss"), bob="Person", t1="Ticket")
     assert not any(result.facts for result in ask(stages, "How many tickets did Bob open today?").results)

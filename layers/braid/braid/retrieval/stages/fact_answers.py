@@ -90,14 +90,15 @@ def find_facts(
 ) -> tuple[FactGroup, ...]:
     """Return the facts that answer a question, in groups, best first; empty if it asks for none.
 
-    A question that names no entity is answered only if it asks for a set of all entities of a type.
+    A question that names no entity is answered only if it asks for a set of all entities of a type. If there are only
+    relationships that the question says and that do not answer it, the group has no hits.
     """
     kinds = query.filters.kinds
     if asked is None or (kinds and Kind.FACT not in kinds):
         return ()
     lookup = _Lookup(graph, query, asked, links, as_of)
     if lookup.anchors:
-        return lookup.groups()
+        return lookup.groups() or lookup.no_answers()
     found = find_entity_set(graph, query, asked, as_of=as_of) if asked.of_type else None
     return () if found is None else _set_of(found, 1.0)
 
@@ -123,6 +124,8 @@ class _Lookup:
         self.skipped = self.name_places | self.asking_places
         self.only_kinds = asked.only_kinds and self.asking_places.issuperset(asked.explained)
         """Whether the noun for what is asked, which no relationship is compared with, excludes other types."""
+        self.is_related = False
+        """Whether a relationship that the question says was read, also one that is no answer to it."""
 
     def groups(self) -> tuple[FactGroup, ...]:
         """Return the paths along all relationships that the question expresses in turn; if there are none, along one.
@@ -148,6 +151,11 @@ class _Lookup:
         if self.asked.narrowed and not self._is_one(ranked):
             return ()
         return _shown(ranked, complete=complete)
+
+    def no_answers(self) -> tuple[FactGroup, ...]:
+        """Return a group without hits if relationships of the question's only name were read that do not answer it."""
+        one_name = len({anchor.places for anchor in self.anchors}) == 1
+        return (FactGroup(score=0.0, count=1, complete=False, hits=()),) if self.is_related and one_name else ()
 
     def _is_one(self, ranked: Sequence[RankedFacts]) -> bool:
         """Return whether one entity is asked for and one is found, so that no word before the noun can leave it out."""
@@ -178,6 +186,8 @@ class _Lookup:
         anchors = {anchor.id: anchor for anchor in self.anchors}
         scored = []
         for hit in found.hits:
+            explained = explain(self.question, self.asking_places, anchors, hit)
+            self.is_related |= explained is not None
             if wanted and hit.entity_type not in wanted:
                 continue
             # An entity of another type may be the one that is asked for, but is not counted among those of this type.
@@ -185,7 +195,6 @@ class _Lookup:
                 continue
             if self.only_kinds and hit.entity_type not in (*self.asked.kinds, DEFAULT_ENTITY_TYPE):
                 continue
-            explained = explain(self.question, self.asking_places, anchors, hit)
             if explained is not None and explained.places.issuperset(chain):
                 scored.append((hit, explained.score, explained.wording))
             elif explained is None and self.asked.anything and len(hit.path.types) == 1:
@@ -457,7 +466,7 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
     Such a question expresses a relationship type of the graph, and either begins with an auxiliary and names two
     entities, or names one and has no further words to be explained. The edges of these entities were read.
     """
-    if question is None or question.asked is not Asked.ONE or question.narrowed or not question.types:
+    if question is None or question.asked is not Asked.ONE or not question.types:
         return False
     if found is None or found.facts or found.truncated:
         return False
@@ -483,9 +492,9 @@ def _is_owner(question: QuestionWords, name: set[int], nouns: set[int], said: se
     tokens, before, after = question.tokens, min(name) - 1, max(name) + 1
     while before > 0 and tokens[before] in _ARTICLES:
         before -= 1
-    of = before > 0 and tokens[before] == "of" and before not in said
-    noun = before - 1 if of else after
-    return noun in nouns and tokens[noun] not in STOP_WORDS and (of or question.is_possessed(noun))
+    is_of = before > 0 and tokens[before] == "of" and before not in said
+    behind = is_of and before - 1 in nouns and tokens[before - 1] not in STOP_WORDS
+    return behind or (after in nouns and question.is_possessed(after))
 
 
 def _of_evidence(query: Query) -> Filters:
