@@ -182,6 +182,16 @@ def test_a_relationship_that_the_graph_has_is_not_denied(stages: DemoStages, tex
     assert not {NOT_RELATED, NONE_WITH}.intersection(answer.plan.reasons)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["How many services does Bob have?", "Which services does Bob have?", "Services of Bob", "All services of Bob"],
+)
+def test_a_relationship_that_of_or_have_alone_may_mean_is_not_denied(stages: DemoStages, text: str) -> None:
+    write(stages, ("ada", "OWNS", "moss"), ("bob", "MAINTAINS", "fern"), ada="Person", bob="Person")
+    assert not {NOT_RELATED, NONE_WITH}.intersection(ask(stages, text).plan.reasons)
+    assert NONE_WITH in ask(stages, "How many services does Bob own?").plan.reasons
+
+
 def test_what_was_done_today_is_not_all_that_holds_today(stages: DemoStages) -> None:
     write(stages, ("bob", "OPENED", "t1"), ("bob", "OWNS", "moss"), bob="Person", t1="Ticket")
     assert not any(result.facts for result in ask(stages, "How many tickets did Bob open today?").results)

@@ -213,6 +213,10 @@ class QuestionWords:
     def _possessed(self) -> frozenset[str]:
         return frozenset(word for found in _POSSESSED.findall(self.text) for word in words(found))
 
+    def is_in_words(self, said: Occurrence) -> bool:
+        """Return whether a relationship is expressed by more than "of", "in" or "have", which may mean another one."""
+        return any(self.tokens[place] not in EMPTY for place in said.places)
+
     def is_possessed(self, place: int) -> bool:
         """Return whether a word is behind a possessive: "Ada's *services*"."""
         return self.tokens[place] in self._possessed

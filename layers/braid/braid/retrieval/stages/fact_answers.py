@@ -164,9 +164,10 @@ class _Lookup:
     def _is_empty_set(self, found: GraphResult, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
         """Return whether a question asks for all or how many are related to its names, and none of any type is.
 
-        Only if a relationship is expressed that explains the question, the requested type is one of the graph, and no
-        filter may have left entities out; nor are there relationships of a type whose direction is in doubt.
+        Only if a word expresses a relationship that explains the question, the requested type is one of the graph, and
+        no filter may have left entities out; nor are there relationships of a type whose direction is in doubt.
         """
+        relations = [(label, one) for label, one in relations if self.question.is_in_words(one)]
         asked, filters = self.asked, self.query.filters
         if asked.asked is Asked.ONE or not asked.kinds or filters != Filters(trusted_only=filters.trusted_only):
             return False
@@ -476,25 +477,21 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
         return AUXILIARY.issuperset(asked.tokens[:1])
     name_places = {place for phrase in named for place in _places(asked.tokens, words(phrase))}
     skipped = {*question.explained, *name_places}
-    occurring = [one for label in question.types for one in said_by(asked, label, skipped)]
+    occurring = [one for label in question.types for one in said_by(asked, label, skipped) if asked.is_in_words(one)]
     said = {place for one in occurring for place in one.places}
-    if name_places and _is_owner(asked, name_places, {*question.explained} - said, said):
+    if name_places and _is_owner(asked, name_places, {*question.explained} - said):
         return False
     in_turn = len({min(one.places) for one in occurring})
     return bool(named and said) and in_turn <= MAX_HOPS and not asked.content(skipped | said)
 
 
-def _is_owner(question: QuestionWords, name: set[int], nouns: set[int], said: set[int]) -> bool:
-    """Return whether something of the name is asked about, and not the name: "services of Ada", "Ada's services".
-
-    Not where "of" says the relationship itself.
-    """
+def _is_owner(question: QuestionWords, name: set[int], nouns: set[int]) -> bool:
+    """Return whether something of the name is asked about, and not the name: "services of Ada", "Ada's services"."""
     tokens, before, after = question.tokens, min(name) - 1, max(name) + 1
     while before > 0 and tokens[before] in _ARTICLES:
         before -= 1
-    is_of = before > 0 and tokens[before] == "of" and before not in said
-    behind = is_of and before - 1 in nouns and tokens[before - 1] not in STOP_WORDS
-    return behind or (after in nouns and question.is_possessed(after))
+    is_of = before > 0 and tokens[before] == "of" and tokens[before - 1] not in STOP_WORDS
+    return (is_of and before - 1 in nouns) or (after in nouns and question.is_possessed(after))
 
 
 def _of_evidence(query: Query) -> Filters:
