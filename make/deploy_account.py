@@ -126,9 +126,10 @@ def _upgrade(values: Mapping[str, str], client: Client, stack: str) -> Iterator[
     if values["GradualDeployment"] == "true":
         once = "set it to false for this one deployment: functions of before refuse what the workflow now hands them"
         yield Finding("GradualDeployment over the version that is deployed", "" if _TRACED in before else once)
-    if values["GradualDeployment"] == "true" or values["ProvisionedConcurrency"] != "0":
+    of_versions = {"GradualDeployment": "true", "AnswerMode": "function"}
+    if values["ProvisionedConcurrency"] != "0" or any(values[name] == each for name, each in of_versions.items()):
         same = before.get("Release") == values["Release"]
-        again = "is deployed already: name another one, or the code of before stays"
+        again = "is deployed already: name another one, or code and settings of before stay"
         yield Finding(f"Release={values['Release']}", again if same else "")
     pages = client.get_paginator("list_stack_resources").paginate(StackName=stack)
     kinds = {each["ResourceType"] for each in pages.search("StackResourceSummaries")}

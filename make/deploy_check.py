@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from braid.errors import ConfigurationError
-from braid.models.embedding_models import models_of
+from braid.models.embedding_models import AUTO, models_of
 from braid.settings import read_settings
 from braid.settings.configuration_files import load_profiles
 
@@ -168,7 +168,7 @@ def memory_mb(values: Mapping[str, str], shared: Path = ROOT / "shared") -> int:
     profiles = load_profiles(shared)
     names = [name for name in (values["ModelProfile"], values.get("NextModelProfile")) if name]
     models = {model.id: model for name in names for model in models_of(profiles, name)}
-    forced = values.get("EmbeddingModel", "auto")
+    forced = values.get("EmbeddingModel", AUTO)
     if forced in {model.id for model in profiles.models}:
         models = {forced: profiles.model(forced)}
     weights = [model.weights_mb for model in models.values()]
@@ -185,6 +185,14 @@ def together(values: Mapping[str, str]) -> Iterator[Finding]:
         )
     if "SubnetIds" not in values:  # small.yaml makes its own, and has no stores
         return
+    models = {AUTO, *(model.id for model in load_profiles(ROOT / "shared").models)}
+    if (model := values["EmbeddingModel"]) not in models:
+        yield Finding(f"EmbeddingModel={model}", f"nothing would be embedded; known are {', '.join(sorted(models))}")
+    reserved, ready = float(values["ReservedConcurrency"]), float(values["ProvisionedConcurrency"])
+    if reserved == 0:
+        yield Finding("ReservedConcurrency=0", "no function would ever run")
+    elif 0 < reserved < ready:
+        yield Finding(f"ReservedConcurrency={reserved:g}", f"Lambda keeps no {ready:g} containers ready of these")
     subnets = [each for each in values["SubnetIds"].split(",") if each and each != PLACEHOLDER]
     if not values["SubnetIds"]:
         yield Finding(

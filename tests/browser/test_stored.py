@@ -198,6 +198,8 @@ def test_documents_that_are_dropped_are_added_and_what_is_wrong_is_said_in_a_lin
 ) -> None:
     files = {"tides.md": b"# Tides\n\nThe neap tide is low.\n", "bad.pdf": b"%PDF-1.7 bad", "empty.txt": b""}
     files["long.txt"] = b"x" * 1_600_000
+    files |= {"tides.md.metadata.json": b'{"title": "Neap tides"}', "long.txt.metadata.json": b"{}"}
+    files |= {"quay.txt": b"The quay.", "quay.txt.metadata.json": b"{", "none.pdf.metadata.json": b"{}"}
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     tab = visit().open(tenant="tides")
@@ -208,7 +210,10 @@ def test_documents_that_are_dropped_are_added_and_what_is_wrong_is_said_in_a_lin
     expect(lines.filter(has_text="bad.pdf")).to_contain_text("is broken", timeout=30_000)
     expect(lines.filter(has_text="empty.txt")).to_contain_text("is empty")
     expect(lines.filter(has_text="long.txt")).to_contain_text("is 1.6 MB, of at most 1.5 here")
-    tab.page.locator("#documents").get_by_role("link", name="Tides").click()
+    expect(lines.filter(has_text="quay.txt")).to_contain_text("quay.txt.metadata.json: is not a JSON object")
+    expect(lines.filter(has_text="none.pdf")).to_contain_text("post its content as the metadata of the document")
+    expect(lines).to_have_count(6)
+    tab.page.locator("#documents").get_by_role("link", name="Neap tides").click()
     expect(tab.page.locator(".chunks .content")).to_have_text("The neap tide is low.")
 
 

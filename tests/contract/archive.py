@@ -435,6 +435,12 @@ class DamagedArchiveContract:
         rewrite(folder, path.name, "\n".join([*lines, lines[0]]))
         assert import_tenant(folder, store, tenant_id=GLOBEX).counts[PartKind(part)] == len(lines) + 1
 
+    def test_an_empty_predicate_is_none(self, store: Application, folder: Path) -> None:
+        (path,) = folder.glob("relationships-*")
+        lines = [json.dumps({"predicate": ""} | json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+        rewrite(folder, path.name, "\n".join(line.replace('"predicate": null', '"predicate": ""') for line in lines))
+        assert import_tenant(folder, store, tenant_id=GLOBEX).counts[PartKind.RELATIONSHIPS] == len(lines)
+
     @pytest.mark.parametrize(("part", "field"), [("vertices", "entity_type"), ("relationships", "type")])
     def test_more_types_than_a_graph_has_room_for_are_refused(
         self, store: Application, folder: Path, part: str, field: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -219,6 +220,33 @@ class BraidContract:
         assert (again.written, again.unchanged) == (1, 1)
         with pytest.raises(InvalidRequest, match=r"^content\[1\]: .*picture\.txt "):
             braid.add([LEDGER, folder / "picture.txt"])
+
+    def test_a_file_beside_a_document_states_its_metadata(self, braid: Braid, tmp_path: Path) -> None:
+        folder = tmp_path / "harbour"
+        folder.mkdir()
+        for name in ("gates.txt", "quay.txt", "crane.txt"):
+            (folder / name).write_text(f"About {name}.", encoding="utf-8")
+        stated = {"valid_at": "2024-02-01", "title": "Gates", "team": "port"}
+        (folder / "gates.txt.metadata.json").write_text(json.dumps(stated), encoding="utf-8")
+        (folder / "quay.txt.metadata.json").write_text('{"valid_at": "soon"}', encoding="utf-8")
+        (folder / "crane.txt.metadata.json").write_text('{"team": "a", "team": "b"}', encoding="utf-8")
+        (folder / "tides.pdf.metadata.json").write_text("{}", encoding="utf-8")
+        with pytest.warns(UserWarning, match=r"skipped: "):
+            report = braid.add(folder)
+        assert sorted(map(str, report.skipped)) == [
+            "skipped: crane.txt crane.txt.metadata.json: holds a key twice in one object",
+            "skipped: quay.txt quay.txt.metadata.json: valid_at: 'soon' is no date or time such as 2024-05-01",
+            "skipped: tides.pdf.metadata.json is the metadata of 'tides.pdf', which is not among the files",
+        ]
+        (record,) = braid.records()
+        assert (report.written, record.source.title, record.metadata["team"]) == (1, "Gates", "port")
+        assert record.valid_at == datetime(2024, 2, 1, tzinfo=UTC)
+        (folder / "gates.txt.metadata.json").write_text(json.dumps(stated | {"team": "quays"}), encoding="utf-8")
+        with pytest.warns(UserWarning, match=r"skipped: "):
+            again = braid.add(folder)
+        assert (again.written, again.embedded) == (1, 0)
+        with pytest.raises(InvalidRequest, match=r"is the metadata of 'gates\.txt', and no document; ingest that$"):
+            braid.add(folder / "gates.txt.metadata.json")
 
     def test_a_folder_without_a_file_is_refused(self, braid: Braid, tmp_path: Path) -> None:
         with pytest.raises(InvalidRequest, match=r"^content: .* holds no files"):

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.ingestion.bulk import import_steps
+from braid.ingestion.documents.ingesting import ingest_documents
+from braid.ingestion.documents.progress import FolderDone
 from braid.ingestion.inline_writes import write_items
 from braid.ingestion.item_parsing import Items
 from braid.ingestion.writing import MissingEnds
+from braid.models import Query
+from braid.retrieval import pipeline
 
 from braid_cli.datasets import ingest, ingest_file
 from braid_cli.datasets.dataset import read_dataset
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from braid_cli.datasets.ingest_file import FileReport
     from tests.stages import DemoStages
 
+LEVEL = {"type": "NUMBER", "numberValue": 2}
 _COSTS = {"source": "fee", "type": "COSTS", "target": "fee-3"}
 FACTS: tuple[dict[str, Any], ...] = (
     {"record": {"id": "fee-2", "kind": "fact", "content": "The fee is two.", "supersedes": ["fee-1"]}},
@@ -160,3 +165,30 @@ class FilesContract:
         ends = state(store, "acme")[2]
         held = {predicate: end is None for (_, kind, _, predicate), (_, end) in ends.items() if kind == "COSTS"}
         assert held == {"now": True, "then": True, "once": False}
+
+    def test_a_document_is_valid_and_filtered_by_what_the_file_beside_it_states(
+        self, store: DemoStages, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "fees"
+        folder.mkdir()
+        stated = {
+            "old.txt": {"valid_at": "2023-01-01", "invalid_at": "2024-03-01", "tags": ["fees", "hr"]},
+            "new.txt": {"metadataAttributes": {"valid_at": "2024-03-01", "level": {"value": LEVEL}}},
+        }
+        for name, fields in stated.items():
+            (folder / name).write_text(f"The fee of the {name}.", encoding="utf-8")
+            (folder / f"{name}.metadata.json").write_text(json.dumps(fields), encoding="utf-8")
+
+        def found(as_of: str | None, *conditions: str) -> set[str]:
+            asked = Query(text="What is the fee?", tenant_id="acme", as_of=as_of, filters={"metadata": conditions})
+            return {str(result.metadata["file"]) for result in pipeline.answer(asked, store).results}
+
+        for end, ended in (("2024-03-01", True), ("2100-01-01", False)):
+            stated["old.txt"]["invalid_at"] = end
+            (folder / "old.txt.metadata.json").write_text(json.dumps(stated["old.txt"]), encoding="utf-8")
+            *_, report = ingest_documents(folder, store, tenant_id="acme")
+            assert isinstance(report, FolderDone)
+            assert (report.documents, report.embedded, report.skipped) == (2, 2 if ended else 0, ())
+            assert found("2023-06-01") == found("2023-06-01", "tags=hr") == {"old.txt"}
+            assert found(None) == ({"new.txt"} if ended else {"old.txt", "new.txt"})
+            assert (found(None, "level>=2"), found(None, "level<2")) == ({"new.txt"}, set())

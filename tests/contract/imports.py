@@ -52,6 +52,7 @@ def ended(imports: Imports, import_id: str, *, tenant: str = ACME, within_s: flo
         time.sleep(0.01)
 
 
+STATED = {"valid_at": "2024-01-01", "team": "port"}
 DOCUMENTS_QUESTION = "When does the gate open that Anna Berg keeps?"
 
 
@@ -159,6 +160,55 @@ class ImportsContract:
             for tenant in (ACME, OTHER)
         )
         assert [one.id for one in here_answers] == [one.id for one in there_answers]
+
+    @pytest.mark.parametrize("posted", [False, True])
+    def test_a_document_and_the_file_beside_it_give_what_a_folder_gives_in_either_order(
+        self, imports: Imports, library: DemoStages, tmp_path: Path, posted: bool
+    ) -> None:
+        files = ingested_folder(tmp_path, library, OTHER)
+        for name in files:
+            (tmp_path / "documents" / f"{name}.metadata.json").write_text(json.dumps(STATED), encoding="utf-8")
+        *_, report = ingest_documents(tmp_path / "documents", library, tenant_id=OTHER)
+        assert isinstance(report, FolderDone)
+        assert (report.documents, report.read, report.embedded, report.skipped) == (len(files), len(files), 0, ())
+        attributes = {"valid_at": STATED["valid_at"], "team": {"value": {"type": "STRING", "stringValue": "port"}}}
+        for number, (name, content) in enumerate(files.items()):
+            place = f"posted/{number}/={name}" if posted else f"documents/{name}"
+            arriving = [(place, content), (f"{place}.metadata.json", json.dumps({"metadataAttributes": attributes}))]
+            if number % 2 or posted:
+                arriving.reverse()
+            for order, (key, put) in enumerate(arriving):
+                library.objects.put(ACME, key, put if isinstance(put, bytes) else put.encode())
+                if posted and order == 0:
+                    continue
+                imports.start(ACME, f"pair-{number}-{order}", ImportAsked(key=key))
+                found = ended(imports, f"pair-{number}-{order}")
+                assert found.report
+                if order == 0 and number % 2:
+                    (line,) = library.objects.open(ACME, found.report.report_key)
+                    assert json.loads(line)["message"] == f"is the metadata of {name!r}, which is not in the bucket"
+                else:
+                    assert found.status is ImportStatus.WRITTEN
+                    assert not (order and not posted and not number % 2 and found.report.embedded)
+        assert Stored.of(ACME, library) == Stored.of(OTHER, library)
+        assert list(library.objects.list(ACME, "posted/")) == []
+
+    def test_a_wrong_file_beside_a_document_is_named_and_what_is_stored_stays(
+        self, imports: Imports, library: DemoStages
+    ) -> None:
+        library.objects.put(ACME, "documents/a/gates.txt", SENTENCE.encode())
+        for number, stated in enumerate(('{"team": "a"}', '{"valid_at": "soon"}', '{"team": ', '{"team": "b"}')):
+            key = "documents/a/gates.txt.metadata.json"
+            library.objects.put(ACME, key, stated.encode())
+            imports.start(ACME, f"stated-{number}", ImportAsked(key=key))
+            found = ended(imports, f"stated-{number}")
+            assert found.report
+            reasons = [json.loads(line)["message"] for line in library.objects.open(ACME, found.report.report_key)]
+            assert all(one.startswith("gates.txt.metadata.json: ") and one.endswith(" is kept") for one in reasons)
+            assert ("valid_at: 'soon' is no date" in str(reasons)) == (number == 1)
+            assert len(reasons) == (number in {1, 2})
+            (record,) = library.index.scan(ACME).records
+            assert (record.metadata["team"], record.valid_at) == ("b" if number == 3 else "a", None)
 
     def test_a_document_that_is_put_again_loses_the_chunks_that_it_no_longer_has(
         self, imports: Imports, library: DemoStages

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ReadTimeoutError
 from braid.engines import retries_and_deadlines
 from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.engines.aws.dynamodb_graph_counts import DynamoCounts
@@ -77,6 +77,28 @@ class TestDynamoCounts(StoredCountsContract):
     def counts(self) -> Iterator[DynamoCounts]:
         with mock_aws():
             yield DynamoCounts(cache_table(TABLE), TABLE)
+
+    def test_a_change_whose_answer_is_lost_is_counted_once(
+        self, counts: DynamoCounts, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Otherwise a type would be counted down to nothing of which one is left, and no fact of it be looked up."""
+        update, lost = counts._client.update_item, 0
+
+        def update_item(**request: Any) -> dict[str, Any]:
+            nonlocal lost
+            answer = update(**request)
+            if lost < 2:
+                lost += 1
+                raise ReadTimeoutError(endpoint_url="https://dynamodb")
+            return dict(answer)
+
+        counts.replace(ACME, {"edges/CAUSES": 2, "edges/OLD": 1})
+        monkeypatch.setattr(retries_and_deadlines.time, "sleep", lambda _: None)
+        monkeypatch.setattr(counts._client, "update_item", update_item)
+        assert counts.add(ACME, {"edges/CAUSES": -1, "edges/OLD": -1})
+        assert counts.read(ACME) == {"edges/CAUSES": 1, "records": 0}
+        lost = 0
+        assert not counts.add(GLOBEX, {"edges/CAUSES": 1})
 
 
 def test_the_counts_of_as_many_types_as_a_graph_may_have_leave_half_of_an_item_free() -> None:

@@ -21,7 +21,7 @@ from braid.models import Direction, Embedding, Filters, GraphSource, Intent, Que
 from braid.ports.graph_query import GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from braid.ports.search_index import SearchRequest
-from braid.retrieval.stages.fact_answers import find_facts
+from braid.retrieval.stages.fact_lookup import find_facts
 from braid.retrieval.stages.name_linking import linked_names
 from braid.settings import EngineKind, Refresh, Settings
 from braid.understanding.fact_questions import read_fact_question
@@ -339,6 +339,9 @@ FACTS = (
     "Which services have no dependents?",
     "Which people work on nothing?",
     "Who supplies Beacon with text messages?",
+    "Which services depend on both Keelson and Foretop?",
+    "Which services depend on Foretop but not on Keelson?",
+    "Which services owned by the Platform team depend on Foretop?",
 )
 
 

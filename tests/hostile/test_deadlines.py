@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -20,7 +21,7 @@ from braid.errors import StoreTooSlow
 from braid.ingestion import record_vectors
 from braid.models import Record, Relationship, Vertex
 from braid.ports.search_index import SearchRequest
-from braid.settings import Settings
+from braid.settings import EngineKind, Settings
 from braid.understanding import encoder_windows
 
 from tests.contract.shapes import AS_OF
@@ -323,3 +324,27 @@ def test_a_request_that_comes_too_late_begins_no_write(stages: DemoStages, door:
         stages.settings = patient
     assert (answered.status, answered.problem) == (504, "timeout")
     assert door.ask("GET", "/entities/late").status == 404
+
+
+def test_a_deployed_deletion_ends_before_its_function_does_and_one_of_a_laptop_is_completed(
+    stages: DemoStages, door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, slow = list[float](), False
+
+    def found_mentions(tenant_id: str, ids: Sequence[str]) -> list[Relationship]:
+        left.append(deadline.left())
+        if slow:
+            raise StoreTooSlow("the time that a request has is over")
+        return really(tenant_id, ids)
+
+    really = stages.graph.found_mentions
+    monkeypatch.setattr(stages.graph, "found_mentions", found_mentions)
+    assert door.ask("POST", "/records:delete", {"ids": ["nowhere"]}).status == 200
+    assert set(left) == {math.inf}
+    left.clear()
+    monkeypatch.setattr(stages, "settings", stages.settings.model_copy(update={"engine": EngineKind.AWS}))
+    assert door.ask("POST", "/records:delete", {"ids": ["nowhere"]}).status == 200
+    assert max(left) <= stages.settings.request_timeout_s
+    slow = True
+    answered = door.ask("POST", "/records:delete", {"ids": ["v000"]})
+    assert (answered.status, answered.problem) == (504, "timeout")

@@ -772,6 +772,89 @@ def test_a_version_is_not_stored_over_one_that_begins_when_it_does(
     assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
 
 
+METADATA = "documents/a.md.metadata.json"
+
+
+def test_metadata_that_arrives_while_its_document_is_read_is_not_lost(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut, teams = records_of, ["b", "a"]
+
+    def slowly(*given: Any, **named: Any) -> Any:
+        if teams:
+            store.objects.put(TENANT, METADATA, json.dumps({"team": teams.pop()}).encode())
+        return cut(*given, **named)
+
+    monkeypatch.setattr(uploads, "records_of", slowly)
+    store.objects.put(TENANT, "documents/a.md", b"It closes at eight.")
+    assert written_whole("slow", {"tenant_id": TENANT, "key": "documents/a.md"}, store) is JobStatus.WRITTEN
+    assert [record.metadata["team"] for record in store.index.scan(TENANT).records] == ["b"]
+
+
+def test_metadata_that_never_rests_ends_the_import_that_reads_it(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut, read = records_of, list[int]()
+
+    def slowly(*given: Any, **named: Any) -> Any:
+        read.append(1)
+        store.objects.put(TENANT, METADATA, json.dumps({"team": len(read)}).encode())
+        return cut(*given, **named)
+
+    monkeypatch.setattr(uploads, "records_of", slowly)
+    store.objects.put(TENANT, "documents/a.md", b"It closes at eight.")
+    with pytest.raises(ObjectChanged):
+        written_whole("slow", {"tenant_id": TENANT, "key": "documents/a.md"}, store)
+    assert 1 < len(read) < 10
+    assert store.index.scan(TENANT).records == ()
+
+
+def begun_whole(name: str, key: str, store: DemoStages) -> tuple[ImportJob, list[Batch]]:
+    """Begin an import and return it with its batches."""
+    job = import_steps.split(Split(job=name, event={"tenant_id": TENANT, "key": key}), store)
+    page = import_steps.page(PageRequest(job=job, cursor=Cursor()), store)
+    assert page.items is not None
+    places = manifest.items(job, page.items, store.objects)
+    return job, [Batch(job=job, phase=page.phase, batch=place) for place in places]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_an_import_that_leaves_its_document_to_that_of_the_metadata_has_not_failed(
+    store: DemoStages, replaced: bool
+) -> None:
+    """Both start by themselves when the pair is put into the bucket. A newer document is another thing."""
+    store.objects.put(TENANT, "documents/a.md", b"It closes at eight.")
+    first, batches = begun_whole("first", "documents/a.md", store)
+    if replaced:
+        store.objects.put(TENANT, "documents/a.md", b"It closes at nine.")
+    store.objects.put(TENANT, METADATA, b'{"team": "a"}')
+    second, later = begun_whole("second", METADATA, store)
+    for batch in batches:
+        with pytest.raises(ObjectChanged):
+            import_steps.batch(batch, store)
+        import_steps.lost(Lost(job=first, phase=batch.phase, batch=batch.batch, error="ObjectChanged"), store)
+    report = import_steps.finish(Finish(job=first), store)
+    expected = (JobStatus.CHANGED, 1, 1) if replaced else (JobStatus.WRITTEN, 0, 0)
+    assert (report.status, report.errors, report.lost_batches) == expected
+    for batch in later:
+        import_steps.batch(batch, store)
+    assert import_steps.finish(Finish(job=second), store).status is JobStatus.WRITTEN
+    (record,) = store.index.scan(TENANT).records
+    assert (record.metadata["team"], "nine" in record.content) == ("a", replaced)
+
+
+def test_wrong_metadata_does_not_stop_the_import_of_its_document(store: DemoStages) -> None:
+    store.objects.put(TENANT, "documents/a.md", b"It closes at eight.")
+    job, batches = begun_whole("begun", "documents/a.md", store)
+    for name, stated in {"wrong": b"{", "again": b"[]"}.items():
+        store.objects.put(TENANT, METADATA, stated)
+        assert written_whole(name, {"tenant_id": TENANT, "key": METADATA}, store) is JobStatus.WITH_ERRORS
+    for batch in batches:
+        import_steps.batch(batch, store)
+    assert import_steps.finish(Finish(job=job), store).status is JobStatus.WRITTEN
+    assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at eight."]
+
+
 def test_a_state_that_another_import_stores_while_it_is_read_fails_no_import(
     store: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:

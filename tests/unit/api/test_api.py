@@ -6,11 +6,14 @@ import json
 import sys
 import threading
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from aws_lambda_powertools.utilities.parameters import SecretsProvider
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectTimeoutError, IncompleteReadError, ReadTimeoutError
+from braid import deadline
+from braid.api.handler import make_handler
 from braid.engines.aws import secret_keys
 from braid.errors import (
     ConfigurationError,
@@ -18,6 +21,7 @@ from braid.errors import (
     StoreError,
     StoreFull,
     StoresUnavailable,
+    StoreTooSlow,
     TransientStoreError,
     UnknownTenant,
 )
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from braid.ports.search_index import IndexStats
+
 QUESTION = {"text": "What caused the Beacon text storm?", "top_k": 3}
 
 
@@ -48,6 +54,23 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoStages]:
 def door(stages: DemoStages) -> FrontDoor:
     stages.healthy()
     return FrontDoor(stages)
+
+
+@pytest.mark.parametrize(("function_s", "request_s"), [(25.0, 22.0), (10.0, 8.0), (3.0, 1.0)])
+def test_a_request_ends_before_its_function_does(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch, function_s: float, request_s: float
+) -> None:
+    def stats(_tenant_id: str) -> IndexStats:
+        left.append(deadline.left())
+        message = "the store took all of it"
+        raise StoreTooSlow(message)
+
+    left: list[float] = []
+    monkeypatch.setattr(stages.index, "stats", stats)
+    context = SimpleNamespace(get_remaining_time_in_millis=lambda: function_s * 1000)
+    answer = make_handler(stages)(event("GET", "/stats", authorizer=claims()), context)  # type: ignore[arg-type]
+    assert answer["statusCode"] == 504
+    assert request_s - 1 < left[0] <= request_s
 
 
 @pytest.mark.parametrize("path", ["/health", "/explorer", "/openapi.json", "/records", "/nowhere"])
@@ -80,13 +103,22 @@ def test_a_front_key_that_cannot_be_read_lets_nobody_in(stages: DemoStages, monk
     assert FrontDoor(stages).ask("GET", "/health", headers={"braid-front": ""}).status == 503
 
 
-@pytest.mark.parametrize(("code", "hint"), [("ThrottlingException", "1"), ("AccessDeniedException", None)])
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (ClientError({"Error": {"Code": "ThrottlingException"}}, "GetSecretValue"), "1"),
+        (ClientError({"Error": {"Code": "AccessDeniedException"}}, "GetSecretValue"), None),
+        (ReadTimeoutError(endpoint_url="https://secretsmanager"), "1"),
+        (ConnectTimeoutError(endpoint_url="https://secretsmanager"), "1"),
+        (IncompleteReadError(actual_bytes=1, expected_bytes=2), "1"),
+    ],
+)
 def test_a_front_key_that_may_soon_be_read_is_worth_trying_again(
-    stages: DemoStages, monkeypatch: pytest.MonkeyPatch, code: str, hint: str | None
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch, error: Exception, hint: str | None
 ) -> None:
     class Secrets:
         def get_secret_value(self, **_: object) -> NoReturn:
-            raise ClientError({"Error": {"Code": code}}, "GetSecretValue")
+            raise error
 
     monkeypatch.setattr(secret_keys, "_provider", lambda *_: SecretsProvider(boto3_client=Secrets()))
     key = secret_keys.signing_key(SecretStr(""), "arn:aws:secretsmanager:…", names=("KEY", "SECRET"), timeout_s=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -356,6 +357,55 @@ def test_a_document_is_taken_and_found_when_it_is_written(door: FrontDoor) -> No
     assert found["content"] == "The heron gate opens at six."
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"valid_at": "2024-02-01", "team": "port", "tags": ["a", "b"]},
+        {
+            "metadataAttributes": {
+                "valid_at": "2024-02-01",
+                "team": {"value": {"type": "STRING", "stringValue": "port"}, "includeForEmbedding": True},
+                "tags": {"value": {"type": "STRING_LIST", "stringListValue": ["a", "b"]}},
+            }
+        },
+    ],
+    ids=["plain", "Bedrock"],
+)
+def test_a_document_is_posted_with_its_metadata(
+    door: FrontDoor, library: DemoStages, metadata: dict[str, object]
+) -> None:
+    content = base64.b64encode(b"---\nteam: old\nsite: north\n---\nThe gate opens at six.\n").decode()
+    begun = door.ask("POST", "/documents", {"name": "gates.md", "content": content, "metadata": metadata}).json()
+    assert _ended(door, begun["id"])["status"] == "written"
+    (record,) = library.index.scan("saltmarrow").records
+    assert record.valid_at == datetime(2024, 2, 1, tzinfo=UTC)
+    assert [record.metadata[name] for name in ("team", "tags", "site")] == ["port", ["a", "b"], "north"]
+    assert list(library.objects.list("saltmarrow", "posted/")) == []
+    begun = door.ask("POST", "/documents", {"name": "gates.md", "content": content}).json()
+    assert _ended(door, begun["id"])["status"] == "written"
+    (record,) = library.index.scan("saltmarrow").records
+    assert (record.valid_at, record.metadata["team"]) == (None, "old")
+
+
+def test_metadata_of_a_posted_document_that_is_wrong_is_told_with_its_field(
+    door: FrontDoor, library: DemoStages
+) -> None:
+    body = {"name": "a/gates.md", "content": base64.b64encode(b"Gates.").decode()}
+    for metadata, reason in (
+        ({"valid_at": "soon"}, "gates.md.metadata.json: valid_at: 'soon' is no date"),
+        ({"metadataAttributes": {"team": {}}}, "gates.md.metadata.json: team: is neither a plain value"),
+        ({"team": "a" * 70_000}, "gates.md.metadata.json: is longer than 65,536 bytes"),
+    ):
+        begun = door.ask("POST", "/documents", body | {"metadata": metadata}).json()
+        ended = _ended(door, begun["id"])
+        assert ended["status"] == "with_errors"
+        assert ended["reasons"][0].startswith(reason)
+    assert library.index.scan("saltmarrow").records == ()
+    assert list(library.objects.list("saltmarrow", "posted/")) == []
+    answered = door.ask("POST", "/documents", body | {"metadata": ["team"]})
+    assert (answered.status, answered.fields) == (422, ["metadata"])
+
+
 def test_a_document_that_cannot_be_read_says_why_when_it_is_asked_after(door: FrontDoor) -> None:
     content = base64.b64encode(b"%PDF-1.7 bad").decode()
     begun = door.ask("POST", "/documents", {"name": "bad.pdf", "content": content}).json()
@@ -417,7 +467,8 @@ def test_a_document_whose_import_is_refused_is_not_kept(
         raise QuotaExceeded(message, retry_after_s=1)
 
     monkeypatch.setattr(type(library.imports), "start", full)
-    assert door.ask("POST", "/documents", {"name": "a.md", "content": "YQ=="}).status == 429
+    body = {"name": "a.md", "content": "YQ==", "metadata": {"team": "port"}}
+    assert door.ask("POST", "/documents", body).status == 429
     assert list(library.objects.list("saltmarrow", "posted/")) == []
 
 
@@ -429,6 +480,7 @@ def test_a_document_whose_import_is_refused_is_not_kept(
         ("name", {"name": "", "content": "YQ=="}),
         ("name", {"name": "../pellworth/documents/a.md", "content": "YQ=="}),
         ("name", {"name": "a\tb.md", "content": "YQ=="}),
+        ("name", {"name": "a.md.metadata.json", "content": "YQ=="}),
         ("name", {"name": "\U0001f6a2" * 300, "content": "YQ=="}),
     ],
 )

@@ -114,7 +114,9 @@ def test_a_value_is_read_as_sam_reads_it_and_one_of_which_sam_would_read_a_part_
         ({"Reranker": "onnx"}, "the reranker onnx needs RerankerModel"),
         ({"Authorization": "iam"}, "needs the membership store"),
         ({"JwtIssuer": ""}, "jwt needs JwtIssuer"),
-        ({"ProvisionedConcurrency": "1"}, "ProvisionedConcurrency and GradualDeployment need Release"),
+        ({"ProvisionedConcurrency": "1"}, "need Release"),
+        ({"GradualDeployment": "true"}, "need Release"),
+        ({"AnswerMode": "function"}, "need Release"),
         ({"FirewallEnforced": "true"}, "needs FirewallAclArn"),
         ({"ModelProfile": "instructor"}, "needs more EncoderMemory than 2048"),
         ({"NextModelProfile": "instructor"}, "needs more EncoderMemory than 2048"),
@@ -156,6 +158,22 @@ def test_what_cloudformation_takes_and_every_function_would_refuse_at_its_start_
     (found,) = missing(deploy_check.settings(TEMPLATE, values(**changed))).values()
     assert why in found
     assert not missing(deploy_check.settings(TEMPLATE, values()))
+
+
+@pytest.mark.parametrize(
+    ("changed", "what", "why"),
+    [
+        ({"EmbeddingModel": "minilm"}, "EmbeddingModel=minilm", "known are all-minilm-l6-v2, auto, "),
+        ({"ProvisionedConcurrency": "11"}, "ReservedConcurrency=10", "keeps no 11 containers ready"),
+        ({"ReservedConcurrency": "0"}, "ReservedConcurrency=0", "no function would ever run"),
+    ],
+)
+def test_what_would_be_deployed_and_answer_nothing_or_not_be_deployed_is_named(
+    changed: dict[str, str], what: str, why: str
+) -> None:
+    assert not missing(deploy_check.together(values(EmbeddingModel="codebert-code", ProvisionedConcurrency="10")))
+    assert not missing(deploy_check.together(values(ReservedConcurrency="-1", ProvisionedConcurrency="10")))
+    assert why in missing(deploy_check.together(values(**changed)))[what]
 
 
 def test_stores_in_a_vpc_need_subnets_in_two_zones() -> None:
@@ -466,6 +484,12 @@ def test_what_may_not_be_read_is_a_warning_and_the_rest_is_asked_all_the_same(pl
             {"Release": "r1"},
             {"ProvisionedConcurrency": "1", "Release": "r1"},
             {"Release=r1": "name another one"},
+        ),
+        (
+            "AWS::SQS::Queue",
+            {"Release": "r1"},
+            {"AnswerMode": "function", "Release": "r1"},
+            {"Release=r1": "code and settings of before stay"},
         ),
         ("AWS::CloudWatch::Alarm", {}, {}, {"alarms in a stack of their own": "two steps"}),
     ],

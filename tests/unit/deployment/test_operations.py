@@ -278,6 +278,14 @@ def test_silence_of_what_always_says_something_is_an_alarm_of_those_who_asked_fo
     assert ALARMS[name]["Condition"] in ("HasCanary", "WatchesDomain", "WatchesStores")
 
 
+def test_the_canary_may_read_its_settings_which_are_encrypted_under_the_stated_key() -> None:
+    assert WATCHING["Canary"]["Properties"]["KmsKeyArn"] == ["HasKey", "KmsKeyArn", "AWS::NoValue"]
+    has, named, _ = WATCHING["CanaryRole"]["Properties"]["Policies"][1]
+    (read,) = named["PolicyDocument"]["Statement"]
+    assert (has, read["Action"], read["Resource"]) == ("HasKey", "kms:Decrypt", "KmsKeyArn")
+    assert read["Condition"]["StringEquals"]["kms:ViaService"].startswith("lambda.")
+
+
 def canary(monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], function: str = "", tenants: str = "acme") -> None:
     """Run the canary's code against a workflow, or a function, that answers so."""
     asked: list[dict[str, Any]] = []

@@ -128,6 +128,15 @@ def test_its_section_builds_its_template_and_is_checked_by_that() -> None:
     assert remedy == "this account has 10 and keeps 100: ask for more (Service Quotas, Lambda)"
 
 
+def test_both_functions_may_read_their_settings_which_are_encrypted_under_the_stated_key() -> None:
+    has, named, _ = RESOURCES["SmallRole"]["Properties"]["Policies"][0]
+    assert (has, [has, named["PolicyDocument"], "AWS::NoValue"]) == ("HasKey", PAGE["Policies"][0])
+    (read,) = named["PolicyDocument"]["Statement"]
+    assert (read["Action"], read["Resource"]) == ("kms:Decrypt", "KmsKeyArn")
+    assert read["Condition"]["StringEquals"]["kms:ViaService"].startswith("lambda.")
+    assert FUNCTION["KmsKeyArn"] == PAGE["KmsKeyArn"] == ["HasKey", "KmsKeyArn", "AWS::NoValue"]
+
+
 @pytest.mark.parametrize("name", ["SmallFunction", "PageFunction"])
 def test_both_functions_are_of_one_image_which_has_what_the_embedded_engine_needs(name: str) -> None:
     assert RESOURCES[name]["Metadata"]["DockerBuildArgs"] == {"FUNCTION": "small", "MODEL_PROFILE": "ModelProfile"}

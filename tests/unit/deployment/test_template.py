@@ -374,7 +374,8 @@ def test_the_stated_key_is_used_only_through_the_services_that_keep_something_un
     assert {*("kms:Decrypt", "kms:GenerateDataKey", "kms:Encrypt", "kms:DescribeKey")} < set(use["Action"])
     assert "kms:CreateGrant" not in use["Action"]
     services = {service.partition(".")[0] for service in use["Condition"]["StringEquals"]["kms:ViaService"]}
-    assert services == {"dynamodb", "s3", "secretsmanager", "sqs"}
+    # Lambda reads a function's own settings with the function's role.
+    assert services == {"dynamodb", "lambda", "s3", "secretsmanager", "sqs"}
 
 
 def test_the_cache_is_a_table_as_its_adapter_asks_for_and_no_function_that_only_asks_begins_a_generation() -> None:

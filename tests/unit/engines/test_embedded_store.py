@@ -285,6 +285,17 @@ def test_a_damaged_page_is_named(tmp_path: Path) -> None:
         read()
 
 
+def test_a_store_that_a_newer_braid_upgrades_while_it_is_open_is_left_alone(tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path) as store:
+        connection = sqlite3.connect(tmp_path / "braid.db")
+        connection.execute("PRAGMA user_version = 99")
+        connection.close()
+        with pytest.raises(StoreError, match=r"format 99, .* and start again"), store.transaction():
+            pass
+        with pytest.raises(StoreError, match=r"format 99, .* and start again"), store.read():
+            pass
+
+
 def test_a_store_of_a_newer_format_is_left_alone(tmp_path: Path) -> None:
     EmbeddedStore(tmp_path).close()
     connection = sqlite3.connect(tmp_path / "braid.db")

@@ -12,8 +12,10 @@ from braid.errors import ConfigurationError, InvalidRequest, ModelError, QueueFu
 from braid.ingestion.writer_slots import writing_in_bulk
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Query
-from braid.reembedding import JobKind, Phase, RecallQuestion, RunBudget, Status
+from braid.reembedding import JobKind, Phase, RecallQuestion, ReembeddingJob, RunBudget, Status
+from braid.reembedding.job_pages import MAX_SET_ASIDE, Done
 from braid.reembedding.job_services import READ_AT_ONCE
+from braid.reembedding.jobs import SetAside
 from braid.reembedding.queue_from_answers import Reason, ReembedMessage
 from braid.reembedding.running_jobs import Step, StepName, run_step
 from braid.retrieval import pipeline
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     from braid.models import Record
     from braid.models.embedding_models import ModelConfig
-    from braid.reembedding import ReembeddingJob, Services
+    from braid.reembedding import Services
     from braid.reembedding.job_pages import IdRange, Listed, Position
 
     from tests.stages import DemoStages
@@ -347,6 +349,15 @@ def test_a_record_that_cannot_be_embedded_is_set_aside_and_the_others_go_on(
     assert {each.error for each in job.set_aside} == {"ModelError: a token that the model does not have"}
     again = finish(services)
     assert (again.written, again.set_aside) == (len(job.set_aside), ())
+
+
+def test_pages_beside_each_other_do_not_make_a_job_too_long_to_be_stored() -> None:
+    job = ReembeddingJob(name="refresh", kind=JobKind.REFRESH, started_at=shapes.AS_OF, updated_at=shapes.AS_OF)
+    for page in range(24):
+        aside = [SetAside(tenant=TENANT, record_id=f"{page}-{at}" + "x" * 240, error="e" * 300) for at in range(100)]
+        job = job.altered(**Done(set_aside=tuple(aside)).added_to(job))
+    assert len(job.set_aside) == MAX_SET_ASIDE
+    assert len(job.model_dump_json()) < 400_000  # what an item of DynamoDB may have
 
 
 def test_a_move_is_not_switched_while_a_record_is_set_aside_and_says_which(

@@ -113,6 +113,99 @@ def test_two_entities_that_no_relationship_joins_as_asked_are_said_to_be_so(stag
         assert (NOT_RELATED in reasons) is expected
 
 
+MOSS = ["Alder depends on Moss", "Briar depends on Moss", "Fern depends on Moss"]
+FERN = ["Briar depends on Fern", "Cedar depends on Fern"]
+OF_BOTH = ["Briar depends on Moss", "Briar depends on Fern"]
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ("Which services depend on both Moss and Fern?", [OF_BOTH]),
+        ("Which services depend on both Fern and Moss?", [OF_BOTH[::-1]]),
+        ("How many services depend on both Moss and Fern?", [OF_BOTH]),
+        ("What do Briar and Cedar both depend on?", [["Briar depends on Fern", "Cedar depends on Fern"]]),
+        ("Which services depend on Moss and Fern?", [OF_BOTH, MOSS, FERN]),
+        ("List the services that depend on Moss and on the Fern", [OF_BOTH, MOSS, FERN]),
+        ("Who owns Moss and Fern?", [["Ada owns Moss"], ["Bob owns Fern"]]),
+        ("Who owns Moss and Alder?", [["Ada owns Moss", "Ada owns Alder"]]),
+        ("Who owns Moss, Alder and Fern?", [["Ada owns Moss"], ["Ada owns Alder"], ["Bob owns Fern"]]),
+        ("Which services depend on either Moss or Fern?", [MOSS, FERN]),
+        ("Which services depend on Fern but not on Moss?", [["Cedar depends on Fern"]]),
+        ("How many services depend on Fern and not on Moss?", [["Cedar depends on Fern"]]),
+        ("Which services depend on neither Moss nor Fern?", [["Dogwood", "Elder"]]),
+        ("Which services do not depend on Moss or Fern?", [["Dogwood", "Elder"]]),
+        ("Which services do not depend on Moss and Fern?", []),
+        ("Which services depend on Moss but not on Fern but on Alder?", []),
+        ("Who owns both Moss and Fern?", []),
+        ("What is the dependency between Moss and Fern?", []),
+    ],
+)
+def test_one_relationship_of_joined_names(stages: DemoStages, text: str, groups: list[list[str]]) -> None:
+    depends = [("alder", "moss"), ("briar", "moss"), ("fern", "moss"), ("briar", "fern"), ("cedar", "fern")]
+    write(stages, *((one, "DEPENDS_ON", other) for one, other in depends), dogwood="Service", elder="Service")
+    owns = [("ada", "moss"), ("ada", "alder"), ("bob", "fern")]
+    write(stages, *((one, "OWNS", other) for one, other in owns), ada="Person", bob="Person")
+    results = [texts(result) for result in ask(stages, text).results if result.facts]
+    assert results == groups
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ("Which services owned by Oak depend on Moss?", [["Oak owns Alder", "Alder depends on Moss"]]),
+        ("Which services does Oak own that depend on Moss?", [["Oak owns Alder", "Alder depends on Moss"]]),
+        ("How many services that depend on Moss are owned by Oak?", [["Alder depends on Moss", "Oak owns Alder"]]),
+        ("Which services of Oak depend on Moss?", [["Oak owns Alder", "Alder depends on Moss"]]),
+        ("Which services owned by Oak do not depend on Moss?", [["Oak owns Cedar"]]),
+        ("Which services that don't depend on Moss are owned by Oak?", [["Oak owns Cedar"]]),
+        ("Who in Oak works on Cedar?", [["Ada is part of Oak", "Ada works on Cedar"]]),
+        ("Who from Oak works on Cedar?", [["Ada is part of Oak", "Ada works on Cedar"]]),
+        ("Who works on Cedar and is part of Oak?", [["Ada works on Cedar", "Ada is part of Oak"]]),
+        ("Which services owned by Oak depend on Cedar?", []),
+        ("Which services owned by Oak call Moss?", []),
+        ("Which old services owned by Oak and Elm depend on Moss?", []),
+        ("Who works on the services owned by Oak that depend on Moss?", []),
+        ("Which services owned by Oak do not depend on Moss and are not live?", []),
+    ],
+)
+def test_a_condition_by_each_name(stages: DemoStages, text: str, groups: list[list[str]]) -> None:
+    depends = [("alder", "moss"), ("briar", "moss"), ("cedar", "fern")]
+    write(stages, *((one, "DEPENDS_ON", other) for one, other in depends))
+    teams = {"oak": "Team", "elm": "Team"}
+    write(stages, ("oak", "OWNS", "alder"), ("oak", "OWNS", "cedar"), ("elm", "OWNS", "briar"), **teams)
+    people = {"ada": "Person", "bob": "Person", "cyd": "Person", **teams}
+    write(stages, ("ada", "PART_OF", "oak"), ("bob", "PART_OF", "elm"), ("cyd", "PART_OF", "oak"), **people)
+    write(stages, ("ada", "WORKS_ON", "cedar"), ("bob", "WORKS_ON", "cedar"), ("cyd", "WORKS_ON", "alder"), **people)
+    stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Oak and Moss are old")])
+    assert [texts(result) for result in ask(stages, text).results if result.facts] == groups
+
+
+def test_none_is_related_to_both_of_two_names(stages: DemoStages) -> None:
+    write(stages, ("alder", "DEPENDS_ON", "moss"), ("briar", "DEPENDS_ON", "fern"))
+    stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Moss and Fern are old")])
+    answer = ask(stages, "How many services depend on both Moss and Fern?")
+    assert NONE_WITH in answer.plan.reasons
+    assert not any(result.facts for result in answer.results)
+
+
+def test_what_is_related_to_one_of_two_names_by_a_record_that_is_left_out_is_not_related_to_both(
+    stages: DemoStages,
+) -> None:
+    stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Minutes", task_id="t")])
+    shown = {"evidence": "page"}
+    write(
+        stages,
+        *(("alder", "DEPENDS_ON", "moss", shown), ("alder", "DEPENDS_ON", "fern", shown)),
+        *(("briar", "DEPENDS_ON", "moss", shown), ("briar", "DEPENDS_ON", "fern")),
+    )
+    text = "Which services depend on both Moss and Fern?"
+    (all_of_both,) = [texts(result) for result in ask(stages, text).results if result.facts]
+    assert len(all_of_both) == 4
+    (of_the_task,) = [texts(one) for one in ask(stages, text, filters=Filters(task_id="t")).results if one.facts]
+    assert of_the_task == ["Alder depends on Moss", "Alder depends on Fern"]
+
+
 def test_a_part_of_a_name_answers_with_a_synonym_too(stages: DemoStages) -> None:
     kinds = {"dele okonjo": "Person", "yuki tanabe": "Person", "foundry": "Team"}
     write(stages, ("dele okonjo", "REPORTS_TO", "yuki tanabe"), ("dele okonjo", "PART_OF", "foundry"), **kinds)

@@ -357,3 +357,9 @@ def test_values_that_could_not_be_counted_are_lost_and_the_answer_is_not() -> No
 
     answer = fused(index=Silent([record("a")]), searched=searched(("a", 0.9)), query=query(facets=("team",)))
     assert (len(answer.results), answer.facets, answer.degraded) == (1, {}, ("facets",))
+
+
+def test_values_are_not_counted_by_an_index_that_has_just_not_answered() -> None:
+    index = FakeIndex(error=StoreError("down"))  # which would count nothing
+    answer = fused(index=index, searched=searched(("a", 0.9)), query=query(facets=("team",)))
+    assert (answer.facets, answer.degraded) == ({}, ("text", "facets"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from braid.errors import InvalidRequest
 from braid.models import Filters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from braid.client.braid import Braid
     from braid.client.results import Results
     from braid.models import Result
@@ -24,8 +24,12 @@ def search(braid: Braid, question: str, *, top_k: int, filters: Filters | Mappin
     ----------
     filters
         Filters of the search; set ``trusted_only`` to false to include untrusted records.
+
+    Raises InvalidRequest if a field is wrong.
     """
     given = filters.model_dump(exclude_unset=True) if isinstance(filters, Filters) else filters
+    if not isinstance(given, Mapping):
+        raise InvalidRequest.of("filters", "are neither Filters nor a mapping of their fields")
     return braid.search(question, top_k=top_k, filters={"trusted_only": True, **given}, **fields)
 
 

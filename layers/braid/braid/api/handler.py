@@ -52,6 +52,9 @@ SERVICE = "search_api"
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 MAX_RESPONSE_BYTES = 6_000_000
 """Size limit of a body encoded as a JSON string, as Lambda returns it; Lambda's own limit is 6,291,556 bytes."""
+ANSWERING_S = 2.0
+"""Seconds of a function's remaining time that no request uses, so that it is answered and logged before Lambda ends it:
+a container that had to start anew has started within that time."""
 
 
 def make_handler(library: Library) -> Handler:
@@ -108,7 +111,8 @@ def make_handler(library: Library) -> Handler:
         request_id = getattr(context, "aws_request_id", None)
         refused: dict[str, str | None] = {}
         try:
-            with within(library.settings.request_timeout_s):
+            left_s = context.get_remaining_time_in_millis() / 1000 - ANSWERING_S
+            with within(min(library.settings.request_timeout_s, left_s)):
                 answer = request.respond(api, context)
         except Exception as error:  # noqa: BLE001 - internal errors are answered without details, and logged
             answer = _problem(error, log, request_id).response()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from contextlib import suppress
@@ -41,6 +42,7 @@ from braid.api.schemas import (
 from braid.api.signed_tokens import MAX_TOKEN_CHARACTERS, InvalidToken, sign, verify
 from braid.errors import BraidError, InvalidRequest, StoreError
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
+from braid.ingestion.documents.metadata_files import SUFFIX, document_of
 from braid.models import Frozen, Record, RecordId, Relationship, Vertex
 from braid.ports.deletion_marks import refuse_while_deleted
 from braid.ports.ingestion import (
@@ -355,12 +357,14 @@ def add_import_routes(api: Api) -> None:
         object_key = _posted_key(document.name)
 
         def start(import_id: str) -> None:
+            if document.metadata is not None:
+                library.objects.put(api.tenant_id, object_key + SUFFIX, json.dumps(document.metadata).encode())
             library.objects.put(api.tenant_id, object_key, document.content)
             try:
                 library.imports.start(api.tenant_id, import_id, ImportAsked(key=object_key))
             except BraidError:  # no import will remove the object
                 with suppress(StoreError):
-                    library.objects.delete(api.tenant_id, object_key)
+                    library.objects.delete_many(api.tenant_id, [object_key, object_key + SUFFIX])
                 raise
 
         return begin_once(document, key, start)
@@ -379,9 +383,12 @@ def _posted_key(name: str) -> str:
     It is a separate key, so that removing it does not remove a document posted under the same name meanwhile. It has
     the time of the post, as imports run concurrently, and an older version may take longer to read.
     """
+    if document_of(name) is not None:
+        raise InvalidRequest.of("name", f"ends with {SUFFIX}; post its content as the metadata of the document")
     try:
         parts = (POSTED_PART + part for part in check_object_key(name).split("/"))
-        return check_object_key("/".join((f"{POSTED}{time.time_ns():020d}-{secrets.token_hex(4)}", *parts)))
+        key = "/".join((f"{POSTED}{time.time_ns():020d}-{secrets.token_hex(4)}", *parts))
+        return check_object_key(key + SUFFIX).removesuffix(SUFFIX)
     except InvalidRequest as error:
         raise InvalidRequest.of("name", str(error).removeprefix("key: ")) from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Annotated, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from pydantic import (
     BeforeValidator,
@@ -243,6 +243,9 @@ class DocumentRequest(Frozen):
     """Its path, such as ``handbook/gates.pdf``, by which it is cited. Posting the same name again replaces it."""
     content: Annotated[FileContent, Field(min_length=1)]
     """The file, in base64."""
+    metadata: dict[str, Any] | None = None
+    """What a metadata file beside it would have: the fields of front matter, or ``metadataAttributes`` as Amazon
+    Bedrock Knowledge Bases have them."""
 
 
 class DocumentSummary(Frozen):

@@ -13,6 +13,8 @@ from braid.client.api_errors import ApiError
 from braid.client.documents_in_process import Added
 from braid.errors import InvalidRequest, as_invalid_request
 from braid.ingestion.documents import folder_listing
+from braid.ingestion.documents.document import Unreadable
+from braid.ingestion.documents.metadata_files import name_of, read_beside, stated_fields
 from braid.ingestion.documents.progress import FileSkipped
 from braid.ingestion.regular_files import open_regular
 from braid.ports.ingestion import ImportStatus
@@ -59,7 +61,7 @@ def post_documents(
     """
     listed = folder_listing.find(path)
     folder = Path(os.path.realpath(path)).name
-    added = Added(skipped=tuple(FileSkipped(file, reason) for file, reason in listed.refused.items()))
+    added = Added(skipped=tuple(FileSkipped(file or folder, reason) for file, reason in listed.refused.items()))
     running: deque[tuple[str, ImportSummary]] = deque()
     for file in listed.files.values():
         name = file.path or folder
@@ -67,7 +69,7 @@ def post_documents(
             added = added.plus(_ended(*running.popleft(), find, within_s))
         try:
             running.append((name, start(_request(file, f"{folder}/{file.path}" if file.path else folder))))
-        except InvalidRequest as error:
+        except (InvalidRequest, Unreadable) as error:
             added = added.plus(Added(skipped=(FileSkipped(name, str(error)),)))
     for name, begun in running:
         added = added.plus(_ended(name, begun, find, within_s))
@@ -88,8 +90,11 @@ def _request(file: FoundFile, name: str) -> DocumentRequest:
         )
     if not content:
         raise InvalidRequest("is empty", field="content")
+    stated = read_beside(file.location, name)
     with as_invalid_request():
-        return DocumentRequest(name=name, content=content)
+        if stated is None:
+            return DocumentRequest(name=name, content=content)
+        return DocumentRequest(name=name, content=content, metadata=stated_fields(stated, name_of(name)))
 
 
 def _ended(name: str, begun: ImportSummary, find: Callable[[str], ImportSummary], within_s: float) -> Added:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import random
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import BraidError
@@ -45,11 +46,18 @@ def load_beforehand(*loads: Callable[[], object]) -> None:
 
 
 def run_after_restore(run: Callable[[], object]) -> None:
-    """Register a function that runs in each container restored from a snapshot, whose connections are stale."""
+    """Register a function that runs in each container restored from a snapshot, whose connections are stale.
+
+    So does a new seed of ``random``: all containers would draw the same ids of spans and the same pauses.
+    """
     if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == _SNAPSHOT:
         from snapshot_restore_py import register_after_restore  # type: ignore[import-not-found]  # the runtime brings it
 
-        register_after_restore(run)
+        def restored() -> None:
+            random.seed()
+            run()
+
+        register_after_restore(restored)
 
 
 def _run(what: tuple[Callable[[], object], ...]) -> None:

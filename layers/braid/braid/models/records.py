@@ -45,7 +45,11 @@ MAX_WHOLE: Final = 2**63 - 1
 """Largest absolute value of an integer, so that it fits 64 bits in every store and in every reader of an answer."""
 EdgeId: TypeAlias = tuple[str, str, str, str]
 """Identity of an edge within its tenant: source, type, target and predicate."""
-Predicate = Annotated[str, StringConstraints(max_length=512), AfterValidator(no_controls)]
+Predicate = Annotated[
+    Annotated[str, StringConstraints(max_length=512), AfterValidator(no_controls)] | None,
+    AfterValidator(lambda text: text or None),
+]
+"""What an edge says beyond its type; an empty one is none."""
 
 
 class SourceType(StrEnum):
@@ -204,7 +208,7 @@ class RelationshipKey(Frozen):
     source: RecordId
     type: Label
     target: RecordId
-    predicate: Predicate | None = None
+    predicate: Predicate = None
 
     def identity(self) -> EdgeId:
         """Return the identity as a tuple."""
@@ -222,7 +226,7 @@ class NewRelationship(Frozen):
     valid_at: Timestamp | None = None
     invalid_at: Timestamp | None = None
     evidence: RecordId | None = None
-    predicate: Predicate | None = None
+    predicate: Predicate = None
     trusted: Annotated[bool, Field(strict=True, exclude_if=lambda trusted: trusted)] = True
     """Whether walks with ``trusted_only`` follow it; stored as False if the edge's evidence is not trusted."""
     supersedes: Annotated[tuple[RelationshipKey, ...], Field(max_length=100), FailFast()] = ()

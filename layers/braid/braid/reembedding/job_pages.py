@@ -78,10 +78,13 @@ class Done(NamedTuple):
     set_aside: tuple[SetAside, ...] = ()
 
     def added_to(self, job: ReembeddingJob) -> dict[str, object]:
-        """Return the job's counts with these added, as changes of the job."""
+        """Return the job's counts with these added, as changes of the job.
+
+        Pages that are processed at the same time may set aside more records together than a job lists.
+        """
         counts = {name: getattr(job, name) + getattr(self, name) for name in ("seen", "written", "lost", "repaired")}
         others = {(one.tenant, one.record_id): one for one in (*job.set_aside, *self.set_aside)}
-        return {**counts, "set_aside": tuple(others.values())}
+        return {**counts, "set_aside": tuple(others.values())[:MAX_SET_ASIDE]}
 
 
 def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: float | None = None) -> Listed:

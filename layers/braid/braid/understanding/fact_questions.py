@@ -62,7 +62,7 @@ _SET_WORDS: Final = word_set(
     "please list show name give tell all every any each me us number count how many everything"
 )
 _COUNT: Final = re.compile(r"\b(?:how many|number of|count)\b", re.IGNORECASE)
-_NOT: Final = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.IGNORECASE)
+_NOT: Final = re.compile(r"\b(?:not|never|neither)\b|n['’]t\b", re.IGNORECASE)
 _EXIST: Final = re.compile(r"\b(?:are there|there are|do we have|exists?|what are)\b", re.IGNORECASE)
 _WHOLE: Final = word_set("all every each show count number our")
 """Words before the noun of a set: "show me all the *services*"."""

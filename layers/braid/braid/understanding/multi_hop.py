@@ -3,7 +3,7 @@
 "Patterns used by implementations of functions similar to X" is a chain of entity types with relationships between them.
 Its words are compared with the labels of the graph, by their stems and without synonyms. A question with any word that
 does not fit has no steps and is answered like any other, because a wrong chain is worse than none. Chains of two
-relationships, also by synonyms, are answered as facts, by ``fact_answers``.
+relationships, also by synonyms, are answered as facts, by ``fact_lookup``.
 """
 
 from __future__ import annotations

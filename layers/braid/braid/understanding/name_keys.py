@@ -117,9 +117,8 @@ def _forms(name: str, *, is_text: bool) -> list[str]:
         short = bare.partition(",")[0]
         spelled = cased_words(short)
         keys += [SHORTENED + normalise(bare), SHORTENED + _joined(spelled)]
-    first = None if is_text else first_before_dash(name)
-    if first and any(map(str.isdecimal, first)) and any(map(str.isalpha, first)):
-        keys.append(SHORTENED + normalise(first))
+    if not is_text and (identifier := identifier_before_dash(name)):
+        keys.append(SHORTENED + normalise(identifier))
     company = _without_legal_form(spelled)
     if len(company) < len(spelled):
         spelled = company
@@ -148,6 +147,12 @@ def _legal_form_size(last: list[str]) -> int:
         return 1
     letters = "".join(takewhile(lambda word: len(word) == 1, reversed(last)))[::-1].casefold()
     return next((size for size in (3, 2) if len(letters) >= size and letters[-size:] in _LEGAL_FORMS), 0)
+
+
+def identifier_before_dash(name: str) -> str | None:
+    """Return the identifier that a name begins with, which has digits and letters, if a colon or a dash follows it."""
+    first = first_before_dash(name)
+    return first if first and any(map(str.isdecimal, first)) and any(map(str.isalpha, first)) else None
 
 
 def first_before_dash(name: str) -> str | None:

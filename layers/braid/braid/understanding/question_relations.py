@@ -416,7 +416,7 @@ def said_by_preposition(question: QuestionWords, parts: Sequence[str]) -> Occurr
     """
     content = _content(parts)
     groups = {group for group, side in _MEANINGS.get(_key(content[0]), ()) if not side} if content else set()
-    prepositions = {"in", "of", "at", "on"} if groups & _MEMBERSHIP else {"of"} if groups & _OWNING else None
+    prepositions = {"in", "of", "at", "on", "from"} if groups & _MEMBERSHIP else {"of"} if groups & _OWNING else None
     if prepositions is None:
         return None
     last = len(question.tokens) - 1

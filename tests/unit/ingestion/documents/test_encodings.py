@@ -80,6 +80,30 @@ def test_a_guess_is_said_to_be_one() -> None:
     assert read(Source("a.txt", "Zażółć gęślą jaźń w środę o szóstej.".encode("cp1250"))).guessed_encoding == "cp1250"
 
 
+PAGE = f"<html><head>{{}}<title>A</title></head><body>{'<p>Open at six.</p>' * 1_000}<p>{{}}</p></body></html>"
+
+
+@pytest.mark.parametrize(
+    ("declaration", "encoding", "text"),
+    [
+        ('<meta charset="windows-1250">', "cp1250", "Róża"),
+        ("<META http-equiv=Content-Type content='text/html; charset=koi8-r'>", "koi8_r", "Ёж"),
+        ('<meta charset="gb2312">', "gb18030", "汉堡"),
+    ],
+)
+def test_a_page_is_read_in_the_encoding_that_it_declares(declaration: str, encoding: str, text: str) -> None:
+    document = read(Source("a.html", PAGE.format(declaration, text).encode(encoding)))
+    assert document.sections[0].text.endswith(text)
+    assert document.guessed_encoding == ""
+
+
+@pytest.mark.parametrize("declared", ["utf-8", "utf-7", "rot13", "idna", "nonsense", "\u0142"])
+def test_a_declaration_that_is_not_true_is_not_followed(declared: str) -> None:
+    text = "Der Lagerplatz für Rückläufer in Hamburg ist Regal Süd 4. Rückläufer werden 6 Wochen aufgehoben."
+    page = PAGE.format(f'<meta charset="{declared}">', text).encode("cp1252", "replace")
+    assert read(Source("a.html", page)).sections[0].text.endswith(text)
+
+
 def test_the_time_of_a_detection_does_not_grow_with_the_file() -> None:
     found = detect("Rückläufer ".encode("cp1252") * 1_000_000)
     assert found is not None

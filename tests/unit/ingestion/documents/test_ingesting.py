@@ -229,6 +229,21 @@ def test_an_ingest_that_was_stopped_keeps_what_it_wrote_and_goes_on(
     assert (report.documents, report.unchanged) == (3, 1)
 
 
+def test_files_that_cannot_be_read_are_not_read_again_after_an_ingest_that_was_stopped(
+    store: DemoStages, tmp_path: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingesting, "_PAGE_FILES", 10)
+    (tmp_path / "pictures").mkdir()
+    for number in range(100):
+        (tmp_path / "pictures" / f"{number}.png").write_bytes(b"\x89PNG")
+    for event in ingest_documents(tmp_path / "pictures", store, tenant_id=TENANT):
+        if isinstance(event, Progress):
+            break
+    opened.clear()
+    assert len(ingest(store, tmp_path / "pictures").skipped) == 100
+    assert len(opened) == 90
+
+
 def test_a_file_that_was_being_written_when_the_ingest_ended_is_repaired(
     store: DemoStages, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -394,6 +409,7 @@ def test_a_document_that_states_when_it_holds_is_found_as_of_then(store: DemoSta
     ("file", "mapping", "reason"),
     [
         (("a.md", "---\ninvalid_at: soon\n---\nOpen."), {}, "invalid_at: 'soon' is no date or time such as"),
+        (("a.md", "---\ninvalid_at: {on: 2024-05-01}\n---\nOpen."), {}, "invalid_at: 'a nested value' is no date"),
         (("a.md", "---\nvalid_at: 2024\n---\nOpen."), {}, "valid_at: '2024' is no date or time such as"),
         (
             ("a.csv", "gate,end\nHeron,2024-01-01\nAuk,never\n"),

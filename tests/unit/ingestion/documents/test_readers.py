@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -257,6 +258,23 @@ def test_an_office_file_has_its_headings_slides_and_sheets() -> None:
     assert [(section.page, section.heading) for section in talk.sections] == [(1, ("Welcome",)), (2, ("Gates",))]
     assert talk.sections[1].text == f"{SENTENCE}\n\nSay it twice.", "the title of a slide is its heading"
     assert document("a.xlsx", xlsx()).sections[0].text == f"name: Heron; rule: {SENTENCE}"
+
+
+@pytest.mark.parametrize("content", [docx(), pptx(), xlsx()])
+def test_an_office_file_that_states_no_date_has_none(content: bytes) -> None:
+    def read_with(part: str, before: str, after: str) -> tuple[str | None, object]:
+        changed = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(content)) as archive, zipfile.ZipFile(changed, "w") as out:
+            for name in archive.namelist():
+                whole = archive.read(name)
+                out.writestr(name, re.sub(before.encode(), after.encode(), whole) if name == part else whole)
+        found = document("a", changed.getvalue())
+        return found.timestamp, found.metadata
+
+    date = r"(<dcterms:modified [^>]*>)[^<]*"
+    assert read_with("docProps/core.xml", date, r"\g<1>2024-05-01T08:00:00Z") == ("2024-05-01T08:00:00Z", {})
+    assert read_with("docProps/core.xml", f"{date}</dcterms:modified>", "") == (None, {}), "as of some programs"
+    assert read_with("_rels/.rels", "<Relationship [^>]*core-properties[^>]*>", "") == (None, {}), "as of Google's"
 
 
 def test_cells_of_a_sheet_are_as_it_shows_them() -> None:

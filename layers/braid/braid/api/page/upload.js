@@ -6,6 +6,7 @@ const AT_ONCE = 3; // of one tenant the server lets five wait
 const EVERY_MS = 700;
 const AROUND_BYTES = 2_000; // of a request, beside the content
 const MEGABYTE = 1_000_000;
+const BESIDE = ".metadata.json"; // follows the name of the document whose metadata a file has
 
 /** Let documents be added, or say why not; `onAdded` is called when some were. */
 export function offerUpload({ role, mostBytes }, onAdded) {
@@ -39,7 +40,10 @@ export function keepDrops() {
 }
 
 async function addAll(files, most, onAdded) {
-  const waiting = files.map((file) => ({ file, line: h("li", {}, h("bdi", {}, file.name), h("span", { role: "status" }, "waits")) }));
+  const named = new Map(files.map((file) => [pathOf(file), file]));
+  const isBeside = (path) => path.endsWith(BESIDE) && named.has(path.slice(0, -BESIDE.length));
+  const documents = files.filter((file) => !isBeside(pathOf(file)));
+  const waiting = documents.map((file) => ({ file, beside: named.get(pathOf(file) + BESIDE), line: h("li", {}, h("bdi", {}, file.name), h("span", { role: "status" }, "waits")) }));
   byId("uploads").prepend(...waiting.map(({ line }) => line));
   let added = 0;
   const work = async () => {
@@ -49,7 +53,7 @@ async function addAll(files, most, onAdded) {
   if (added) onAdded();
 }
 
-async function addOne({ file, line }, most) {
+async function addOne({ file, beside, line }, most) {
   const say = (text, state) => {
     line.dataset.state = state;
     line.lastChild.textContent = text;
@@ -58,7 +62,8 @@ async function addOne({ file, line }, most) {
     if (!file.size) throw new Error("is empty");
     if (file.size > most) throw new Error(`is ${(file.size / MEGABYTE).toFixed(1)} MB, of at most ${(most / MEGABYTE).toFixed(1)} here; braid ingest takes longer ones`);
     say("is sent …", "running");
-    let job = await post("documents", { name: file.webkitRelativePath || file.name, content: await base64(file) });
+    const metadata = beside && { metadata: await objectOf(beside) };
+    let job = await post("documents", { name: pathOf(file), content: await base64(file), ...metadata });
     while (job.status === "running") {
       say("is read, cut and embedded …", "running");
       await new Promise((done) => setTimeout(done, EVERY_MS));
@@ -73,6 +78,15 @@ async function addOne({ file, line }, most) {
     say([error.title, error.detail || fields].filter(Boolean).join(": ") || error.message, "refused");
     return false;
   }
+}
+
+const pathOf = (file) => file.webkitRelativePath || file.name;
+
+/** The object that a file of JSON has. */
+async function objectOf(file) {
+  const value = await file.text().then(JSON.parse).catch(() => null);
+  if (!value || typeof value !== "object") throw new Error(`${file.name}: is not a JSON object`);
+  return value;
 }
 
 function base64(file) {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import secrets
+from typing import TYPE_CHECKING, Any, Final
 
 from braid.engines.aws.clients import open_client
 from braid.engines.aws.dynamodb_cache import counts_id
@@ -12,13 +13,15 @@ from braid.ports.batches import batches
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from braid.engines.aws.dynamodb_schemas_jobs_members import DynamoClient
     from braid.settings import Settings
 
-_AT_ONCE = 100
+_AT_ONCE: Final = 100
 """Counts changed by one request: an expression has at most 4 KB and 300 operands."""
+_LAST: Final = "last addition"
+"""Attribute that names the last addition, so that one whose answer was lost is not made twice when it is sent again."""
 
 
 @store_calls("aws.dynamodb")
@@ -38,19 +41,17 @@ class DynamoCounts(DynamoTable):
     def read(self, tenant_id: str) -> dict[str, int] | None:
         """Return the tenant's counts, read consistently; None when none are stored."""
         item = self._get(counts_id(tenant_id))
-        return None if item is None else {name: int(value["N"]) for name, value in item.items() if name != "id"}
+        return None if item is None else {name: int(value["N"]) for name, value in item.items() if "N" in value}
 
     def add(self, tenant_id: str, changes: Mapping[str, int]) -> bool:
         """Add to the tenant's counts, each request atomically; return False, without a change, when none are stored."""
         changed = [(name, amount) for name, amount in sorted(changes.items()) if amount]
         for some in batches(changed, _AT_ONCE):
-            counts = self._update(tenant_id, "ADD", " ", dict(some), "attribute_exists(id)")
+            counts = self._add_once(tenant_id, dict(some))
             if counts is None:
                 return False
-            if none_left := {name: 0 for name, count in counts.items() if count == 0}:
-                # Unless another writer has added to one of them since.
-                unchanged = " AND ".join(f"#n{place} = :v{place}" for place in range(len(none_left)))
-                self._update(tenant_id, "REMOVE", None, none_left, unchanged)
+            if none_left := [name for name, count in counts.items() if count == 0]:
+                self._remove_zeros(tenant_id, none_left)
         return True
 
     def replace(self, tenant_id: str, counts: Mapping[str, int]) -> None:
@@ -61,23 +62,55 @@ class DynamoCounts(DynamoTable):
         with self._errors():
             self._client.put_item(TableName=self._table, Item=item)
 
-    def _update(
-        self, tenant_id: str, verb: str, between: str | None, values: Mapping[str, int], condition: str
-    ) -> dict[str, int] | None:
-        """Change counts if a condition holds, and return the new values; None, without a change, if it does not."""
-        names = {f"#n{place}": name for place, name in enumerate(values)}
-        parts = ", ".join(name if between is None else f"{name}{between}:v{place}" for place, name in enumerate(names))
-        held, changed = retrying(self._attempts)(
+    def _add_once(self, tenant_id: str, changes: Mapping[str, int]) -> dict[str, int] | None:
+        """Add to counts once, however often that is sent, and return the new values; None when none are stored."""
+        token = {"S": secrets.token_hex(8)}
+        parts = ", ".join(f"#n{place} :v{place}" for place in range(len(changes)))
+        held, answer = self._change(
+            tenant_id,
+            list(changes),
+            {**_numbers({f":v{place}": amount for place, amount in enumerate(changes.values())}), ":this": token},
+            UpdateExpression=f"ADD {parts} SET #last = :this",
+            ConditionExpression="attribute_exists(id) AND (attribute_not_exists(#last) OR #last <> :this)",
+            ReturnValues="UPDATED_NEW",
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            more_names={"#last": _LAST},
+        )
+        stored = answer["Attributes"] if held else answer.get("Item", {})
+        if stored.get(_LAST) != token:
+            return None
+        return {name: int(stored[name]["N"]) for name in changes if name in stored}
+
+    def _remove_zeros(self, tenant_id: str, counts: Sequence[str]) -> None:
+        """Remove counts that are 0, unless another writer has added to one of them since."""
+        places = range(len(counts))
+        self._change(
+            tenant_id,
+            counts,
+            _numbers({":zero": 0}),
+            UpdateExpression="REMOVE " + ", ".join(f"#n{place}" for place in places),
+            ConditionExpression=" AND ".join(f"#n{place} = :zero" for place in places),
+        )
+
+    def _change(
+        self,
+        tenant_id: str,
+        counts: Sequence[str],
+        values: Mapping[str, Any],
+        *,
+        more_names: Mapping[str, str] | None = None,
+        **request: str,
+    ) -> tuple[bool, dict[str, Any]]:
+        """Change an item, whose counts are called ``#n0``, ``#n1`` and so on, if a condition holds."""
+        names = {f"#n{place}": name for place, name in enumerate(counts)} | dict(more_names or {})
+        return retrying(self._attempts)(
             self._write_if,
             self._client.update_item,
             Key=counts_id(tenant_id),
-            UpdateExpression=f"{verb} {parts}",
-            ConditionExpression=condition,
             ExpressionAttributeNames=names,
-            ExpressionAttributeValues=_numbers({f":v{at}": n for at, n in enumerate(values.values())}),
-            ReturnValues="UPDATED_NEW",
+            ExpressionAttributeValues=values,
+            **request,
         )
-        return {name: int(value["N"]) for name, value in changed.get("Attributes", {}).items()} if held else None
 
 
 def _numbers(values: Mapping[str, int]) -> dict[str, dict[str, str]]:

@@ -138,6 +138,9 @@ def _is_transient(error: Exception) -> bool:
 
 def _kind(error: Exception) -> str:
     """Return the code or type of the underlying error, without its message."""
-    cause = error.__cause__ or error.__context__
-    code = getattr(cause, "response", {}).get("Error", {}).get("Code") if cause is not None else None
-    return str(code or type(cause or error).__name__)
+    from botocore.exceptions import ClientError
+
+    from braid.engines.aws.clients import code_of
+
+    cause = error.__cause__ or error.__context__ or error
+    return (code_of(cause) if isinstance(cause, ClientError) else "") or type(cause).__name__

@@ -96,9 +96,7 @@ class EmbeddedStore:
             self._files.create()
         self.read_only = read_only or not (os.access(folder, os.W_OK) and os.access(self.path, os.W_OK))
         with translated_errors(self.path):
-            if self.read_only:
-                self._check_format()
-            else:
+            if not self.read_only:
                 self._files.make_private()
                 self._prepare(last)
             with self.read() as connection:
@@ -159,6 +157,7 @@ class EmbeddedStore:
             connection = self._lend()
             try:
                 connection.execute("BEGIN")
+                self._require_format(connection)
                 yield connection
             finally:
                 self._give_back(connection)
@@ -211,6 +210,7 @@ class EmbeddedStore:
                 else:
                     graph_change_log.watch(connection)
                 connection.execute("BEGIN IMMEDIATE")
+                self._require_format(connection)
                 self._local.writing = connection
                 before = connection.total_changes
                 yield connection
@@ -350,18 +350,18 @@ class EmbeddedStore:
                 connection.execute("COMMIT")
         finally:
             self._give_back(connection)
-        self._check_format()
 
-    def _check_format(self) -> None:
-        with self.read() as connection:
-            found = connection.execute("PRAGMA user_version").fetchone()[0]
+    def _require_format(self, connection: Connection) -> None:
+        """Refuse a store of another format; a newer Braid may have upgraded it since it was opened."""
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found in range(1, FORMAT):
             raise StoreError(
                 f"{self.path} has format {found}; open it once where it can be written, to bring it to {FORMAT}"
             )
         if found != FORMAT:
             raise StoreError(
-                f"{self.path} has format {found}, this version reads {FORMAT}; install the Braid that wrote it"
+                f"{self.path} has format {found}, this version reads {FORMAT}; "
+                "install the Braid that wrote it, and start again"
             )
 
     def tenant_number(self, connection: sqlite3.Connection, tenant: str) -> int | None:

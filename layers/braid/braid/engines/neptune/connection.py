@@ -124,7 +124,8 @@ class GremlinConnection:
         build
             Builds the traversal from a source. Only its bytecode is sent, which is safe from injection.
         within_s
-            Limit on all attempts together of a question's traversal, if less than the budget.
+            Limit on all attempts together of a question's traversal, if less than the budget. The request's deadline
+            limits them in any case.
 
         Raises
         ------
@@ -137,11 +138,13 @@ class GremlinConnection:
         """
         deadline.check()  # so that a write of very many traversals ends in time too
         bytecode = build(GraphTraversalSource(Graph(), TraversalStrategies())).bytecode
-        budget_s = min(self._budget_s, within_s or self._budget_s)
+        longest_s = min(within_s or math.inf, deadline.left())
+        budget_s = min(self._budget_s, longest_s)
         until = CallDeadline.after(budget_s)
         policy = retrying(self._attempts, until=until, pause_s=0.05, longest_pause_s=1.0)
         message = f"the knowledge graph did not answer within {budget_s:.1f} s"
-        with nullcontext() if within_s is None else too_slow_after(until, message):
+        is_limited = within_s is not None or longest_s < self._budget_s
+        with too_slow_after(until, message) if is_limited else nullcontext():
             return policy(self._attempt, bytecode, until)
 
     def close(self) -> None:

@@ -301,9 +301,7 @@ class GremlinGraph(GremlinRemovals):
 
     def _ask(self, build: Callable[[GraphTraversalSource], GraphTraversal]) -> list[Any]:
         """Run a traversal within a question's deadline. Raises StoreTooSlow if that is over."""
-        deadline.check()
-        bounds = (self._question_s or math.inf, deadline.left())
-        return self._connection.submit(build, within_s=min(bounds) if min(bounds) < math.inf else None)
+        return self._connection.submit(build, within_s=self._question_s)
 
     def _require_endpoints(self, written: set[str], edges: Sequence[Relationship]) -> None:
         endpoints = {

@@ -97,17 +97,24 @@ def question_time(settings: Settings) -> contextlib.AbstractContextManager[None]
     return deadline.within(settings.opensearch_question_s)
 
 
-def call_in_time(settings: Settings, function: Callable[..., R], **kwargs: object) -> R:
-    """Call the client as :func:`call` within :func:`question_time`. Raises StoreTooSlow if that is over."""
+def call_in_time(settings: Settings, function: Callable[..., R], *, long_answer: bool = False, **kwargs: object) -> R:
+    """Call the client as :func:`call` for a question. Raises StoreTooSlow if its time is over.
+
+    Parameters
+    ----------
+    long_answer
+        Whether an answer that comes in time may take longer to be read, until the deadline of the request.
+    """
     message = f"the search index did not answer within {settings.opensearch_question_s:.1f} s"
     if deadline.is_over():  # else a request past its deadline would still be sent, with the least time limit
         raise StoreTooSlow(message)
-    until = CallDeadline.of_request()
+    until = CallDeadline.after(min(settings.opensearch_question_s, deadline.left()))
 
     @as_braid_errors()
     def ask() -> R:
         timeout_s = min(settings.opensearch_timeout_s, max(_LEAST_S, until.left()))
-        with deadline.within(timeout_s):  # the whole answer, not each wait for a part of it
+        # The whole answer, not each wait for a part of it.
+        with contextlib.nullcontext() if long_answer else deadline.within(timeout_s):
             return function(**kwargs, request_timeout=timeout_s)
 
     with too_slow_after(until, message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from braid import deadline
@@ -166,14 +167,17 @@ class SingleIndex:
 
     def candidates(self, tenant_id: str, ids: Sequence[str]) -> dict[str, StoredRecord]:
         """Return the existing records by their ids, each parsed on access."""
-        stored = map(mapping.stored_record_of, self._sources(tenant_id, ids))
+        stored = map(mapping.stored_record_of, self._sources(tenant_id, ids, in_time=True))
         return {one.id: one for one in stored}
 
-    def _sources(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> Iterator[dict[str, Any]]:
-        """Yield the documents that exist."""
+    def _sources(
+        self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False, in_time: bool = False
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the documents that exist; ``in_time`` for a question."""
         keys = dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids)
         bodies = [query.by_keys(tenant_id, some, with_vectors=with_vectors) for some in batches(keys, _READ_AT_ONCE)]
-        for answer in self._msearch(tenant_id, bodies) if bodies else ():
+        ask = partial(self._ask, long_answer=True) if in_time else self._msearch
+        for answer in ask(tenant_id, bodies) if bodies else ():
             yield from (hit["_source"] for hit in answer["hits"]["hits"])
 
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
@@ -290,9 +294,13 @@ class SingleIndex:
         timeout_s = min(self._settings.opensearch_timeout_s, deadline.left())
         return self._call(self._answers, tenant_id, bodies, request_timeout=timeout_s)
 
-    def _ask(self, tenant_id: str, bodies: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
+    def _ask(
+        self, tenant_id: str, bodies: Sequence[dict[str, Any]], *, long_answer: bool = False
+    ) -> list[Mapping[str, Any]]:
         with self._spaces.forgotten_on_failure():
-            return call_in_time(self._settings, self._answers, tenant_id=tenant_id, bodies=bodies)
+            return call_in_time(
+                self._settings, self._answers, long_answer=long_answer, tenant_id=tenant_id, bodies=bodies
+            )
 
     def _answers(
         self, tenant_id: str, bodies: Sequence[dict[str, Any]], *, request_timeout: float

@@ -139,7 +139,10 @@ class OpenSearchIndex:
 
     def candidates(self, tenant_id: str, ids: Sequence[str]) -> dict[str, StoredRecord]:
         """Return the existing records by their ids, each parsed on access."""
-        return self._of(tenant_id).candidates(tenant_id, ids)
+        with question_time(self._settings):
+            index = self._of(tenant_id, in_time=True)
+        # Not within it: many texts take longer, once they begin to come.
+        return index.candidates(tenant_id, ids)
 
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
         """Return content hash, models and trust of the records that exist, including those not yet searchable.

@@ -39,7 +39,6 @@ from braid.ingestion.bulk.step_messages import (
     Split,
 )
 from braid.ingestion.documents import uploads
-from braid.ingestion.documents.document import Unreadable
 from braid.ingestion.documents.ingesting import DocumentStore
 from braid.ingestion.inline_writes import read_missing, write_body
 from braid.ingestion.item_parsing import read_lines
@@ -99,20 +98,17 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
         lines = store.objects.open(tenant_id, key)
         if etag is not None and lines.info.version.strip('"') != etag:
             raise ObjectChanged(f"object {key!r} was replaced; the new version has an import of its own")
-        refused, path = "", uploads.path_of(key)
-        if path is not None:
-            info, lines_key = lines.info, manifest.lines_key(task.job)
-            try:
-                lines = uploads.as_lines(tenant_id, path, info, store, lines_key=lines_key)
-            except Unreadable as error:
-                lines, refused = uploads.refused(tenant_id, path, info, error, store, lines_key=lines_key)
+        document, refused = None, ""
+        if uploads.path_of(key) is not None:
+            lines_key = manifest.lines_key(task.job)
+            document, lines, refused = uploads.as_lines(tenant_id, key, lines.info, store, lines_key=lines_key)
         with as_invalid_request():
             job = ImportJob(
                 name=task.job,
                 tenant_id=tenant_id,
                 object=lines.info,
                 missing=missing,
-                document=None if path is None else key,
+                document=document,
                 refused=refused,
             )
         return _split(job, lines, store, batch_lines)
@@ -304,6 +300,8 @@ def _gather_report(job: ImportJob, store: FileStore) -> JobReport:
     """Write the object of errors, settle the trust of edges whose evidence is not written, and return the report."""
     totals = dict.fromkeys(("written", "unchanged", "embedded", "relationships", "superseded"), 0)
     errors, causes = 0, list[str]()
+    lines_key = manifest.lines_key(job.name)
+    continued = job.document is not None and uploads.is_continued(job.tenant_id, store, lines_key=lines_key)
     report_key = f"{manifest.folder(job)}/errors.jsonl"
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as lines:
         if job.refused:
@@ -314,7 +312,7 @@ def _gather_report(job: ImportJob, store: FileStore) -> JobReport:
                 totals[name] += getattr(result, name)
             found = result.errors
             distrust_edges_of(_unwritten(job, batch_range, result, store), job.tenant_id, store)
-            if result.lost is not None:
+            if result.lost is not None and not continued:
                 causes.append(result.lost)
                 found = (_lost_lines(batch_range, result.lost),)
             errors += len(found)

@@ -3,6 +3,7 @@
 ::
 
     document.py        a document: title, sections, metadata; limits of reading one
+    metadata_files.py  metadata of a document from the file beside it
     reader_selection.py  which reader reads a file
     readers/           one format each: pages, sections and tables of a file, not yet chunks
     reader_process.py  reads in a process of its own, within limits of time and memory

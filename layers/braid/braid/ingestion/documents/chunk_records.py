@@ -9,12 +9,12 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from braid.errors import InvalidRequest
 from braid.ingestion.documents.chunking import SEPARATOR
-from braid.ingestion.documents.document import Unreadable
-from braid.models import MAX_ID_BYTES, Record, SourceRef, SourceType, Timestamp
+from braid.ingestion.documents.document import VALIDITY, Unreadable, moment_of, stated_date
+from braid.models import MAX_ID_BYTES, Record, SourceRef, SourceType
 from braid.models.enums_and_scalars import values_in
 from braid.models.records import (
     MAX_METADATA_BYTES,
@@ -40,8 +40,6 @@ _TERM_BYTES: Final = 100
 """Bytes of a value in the index of metadata, as counted for these, whatever its length."""
 _HASHED: Final = re.compile(r"~[0-9a-f]{16}\Z")
 """End of an id that was shortened, or in which characters were replaced."""
-_VALIDITY: Final = ("valid_at", "invalid_at")
-_TIMESTAMP: Final = TypeAdapter(Timestamp)
 
 
 def document_id(collection: str, path: str) -> str:
@@ -90,12 +88,13 @@ def records_of(
         Metadata that the caller adds; it takes precedence over the file's own.
     """
     title = _cut(" ".join(document.title.split()), _TITLE_CHARACTERS)
-    stated = _moment(document.timestamp)
+    stated = moment_of(document.timestamp)
     of_file = dict(document.metadata)
     if document.timestamp and stated is None:  # such as "spring 2024"
         of_file["date"] = document.timestamp
     of_file = _bounded(of_file, {}, _REPEATED_BYTES // max(1, len(chunks)), term_bytes=_TERM_BYTES)
-    of_document = {name: _date(name, getattr(document, name)) for name in _VALIDITY}
+    of_document = {name: stated_date(name, getattr(document, name)) for name in VALIDITY}
+    refused = f"cannot be stored with {document.beside}" if document.beside else "cannot be stored"
     records: list[Record] = []
     for chunk, name in zip(chunks, chunk_ids(identity, 0, len(chunks)), strict=True):
         own: dict[str, Plain] = {"file": _bytes(file, MAX_METADATA_VALUE_BYTES), "format": document.format}
@@ -105,7 +104,7 @@ def records_of(
         if chunk.line is not None:
             own["line"] = chunk.line
         place = "" if chunk.line is None else f"line {chunk.line}: "
-        validity = {name: _date(name, getattr(chunk, name), place) or of_document[name] for name in _VALIDITY}
+        validity = {name: stated_date(name, getattr(chunk, name), place) or of_document[name] for name in VALIDITY}
         metadata = _bounded({**of_file, **chunk.metadata}, own | dict(extra_metadata or {}))
         try:
             record = Record(
@@ -114,38 +113,16 @@ def records_of(
                 content=chunk.content,
                 source=SourceRef(type=SourceType.DOCUMENT, title=title, page=chunk.page, chunk_index=chunk.index),
                 updated_at=modified,
-                timestamp=_date("timestamp", chunk.timestamp, place) or stated,
+                timestamp=stated_date("timestamp", chunk.timestamp, place) or stated,
                 **validity,
                 metadata=metadata,
             )
         except ValidationError as error:
-            raise Unreadable(f"cannot be stored: {InvalidRequest.from_validation(error)}") from None
+            raise Unreadable(f"{refused}: {InvalidRequest.from_validation(error)}") from None
         if found := too_much(record):
-            raise Unreadable(f"cannot be stored: {found.field} {found.message}")
+            raise Unreadable(f"{refused}: {found.field} {found.message}")
         records.append(record)
     return records
-
-
-def _moment(text: str | None) -> datetime | None:
-    """Parse a date or time; None if the text is none."""
-    if not text:
-        return None
-    try:
-        return _TIMESTAMP.validate_python(text.strip())
-    except ValidationError:
-        return None
-
-
-def _date(name: str, text: str | None, place: str = "") -> datetime | None:
-    """Parse a file's validity or a row's mapped date; None if it does not state it.
-
-    Raises Unreadable if it is not a date: a text that has expired must not be stored as valid.
-    """
-    if not text or not text.strip():
-        return None
-    if (moment := _moment(text)) is None:
-        raise Unreadable(f"{place}{name}: {text.strip()[:80]!r} is no date or time such as 2024-05-01")
-    return moment
 
 
 def modified_at(seconds: float) -> datetime | None:

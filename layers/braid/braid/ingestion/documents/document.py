@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from pydantic import TypeAdapter, ValidationError
 
 from braid.errors import BraidError
-from braid.models.enums_and_scalars import PlainValue
+from braid.models import Timestamp
+from braid.models.enums_and_scalars import PlainValue, dates_as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
 Plain = PlainValue | list[PlainValue] | None
 """Value of a document's metadata."""
+VALIDITY: Final = ("valid_at", "invalid_at")
+_TIMESTAMP: Final = TypeAdapter(Timestamp)
 
 
 class Unreadable(BraidError):
@@ -61,7 +67,7 @@ class Document:
     """Name of the reader, such as ``markdown`` or ``pdf``."""
     sections: tuple[Section, ...]
     metadata: Mapping[str, Plain] = field(default_factory=dict)
-    """Metadata that the file states: front matter, author, sender, language."""
+    """Metadata that the file states, or its metadata file: front matter, author, sender, language."""
     timestamp: str | None = None
     """Date that the file states, in ISO 8601."""
     valid_at: str | None = None
@@ -70,6 +76,17 @@ class Document:
     """End of the validity."""
     guessed_encoding: str = ""
     """Encoding in which the file was read although others are nearly as likely; empty if there is no such doubt."""
+    beside: str = ""
+    """Name of its metadata file; empty if there is none."""
+
+    def stating(self, fields: Mapping[str, Plain], beside: str = "") -> Self:
+        """Return the document with fields of front matter, or of a metadata file, which take precedence."""
+        metadata = dict(fields)
+        title = as_text(metadata.pop("title", None) or self.title)
+        times = take_times(metadata)
+        own = {name: value for name, value in self.metadata.items() if name not in metadata}
+        stated = {name: date for name, date in times._asdict().items() if date}
+        return replace(self, title=title, metadata=metadata | own, beside=beside, **stated)
 
     def as_json(self) -> dict[str, Any]:
         """Return the document as an object of JSON."""
@@ -95,11 +112,51 @@ def as_text(value: Plain) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def plain_fields(fields: Mapping[Any, Any]) -> dict[str, Plain]:
+    """Return the fields whose values are plain or lists of plain ones.
+
+    What is nested deeper is left out; as a validity it becomes text that is no date, so that it is not overlooked.
+    """
+    plain = {str(name): _plain(value) for name, value in fields.items()}
+    nested = [name for name in VALIDITY if plain.get(name) is None and fields.get(name) is not None]
+    plain |= dict.fromkeys(nested, "a nested value")
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def _plain(value: Any) -> Plain:  # noqa: ANN401 - whatever YAML or JSON holds
+    if isinstance(value, list):
+        values: list[Any] = [dates_as_text(one) for one in value]
+        return values if all(isinstance(one, str | int | float) for one in values) else None
+    value = dates_as_text(value)
+    return value if isinstance(value, str | int | float) else None
+
+
 def take_times(metadata: dict[str, Plain]) -> StatedTimes:
     """Remove the dates from a file's metadata, and return them: ``timestamp`` (else ``date``), and the validity."""
     date = metadata.pop("timestamp", None) or metadata.pop("date", None)
     found = (date, metadata.pop("valid_at", None), metadata.pop("invalid_at", None))
     return StatedTimes(*(None if value is None or value == "" else as_text(value) for value in found))
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """Parse a date or time; None if the text is none."""
+    if not text:
+        return None
+    try:
+        return _TIMESTAMP.validate_python(text.strip())
+    except ValidationError:
+        return None
+
+
+def stated_date(name: str, stated: Plain, place: str = "") -> datetime | None:
+    """Parse a file's validity or a row's mapped date; None if it does not state it.
+
+    Raises Unreadable if it is not a date: a text that has expired must not be stored as valid.
+    """
+    text = "" if stated is None else as_text(stated).strip()
+    if text and moment_of(text) is None:
+        raise Unreadable(f"{place}{name}: {text[:80]!r} is no date or time such as 2024-05-01")
+    return moment_of(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +192,8 @@ class Source:
     mapping: Mapping[str, str] = field(default_factory=dict)
     """Columns of tables by their role: ``title``, ``text``, ``timestamp``, ``valid_at``, ``invalid_at``, or a key of
     metadata."""
+    beside: Mapping[str, Any] | None = None
+    """Object of its metadata file; None if there is none."""
 
     @property
     def stem(self) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from braid.ingestion.documents.metadata_files import SUFFIX, document_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -27,6 +29,12 @@ class FoundFile:
     """Path by which it is opened; none of its folders is a link."""
     size: int
     modified_ns: int
+    beside: str = ""
+    """Size and time of its metadata file; empty if there is none."""
+
+    def options(self, options_hash: str) -> str:
+        """Return on what its chunks depend, besides its content: the hash of an ingest's options, and that file."""
+        return f"{options_hash}/{self.beside}" if self.beside else options_hash
 
 
 @dataclass
@@ -36,10 +44,10 @@ class FoundFiles:
     Attributes
     ----------
     files
-        Regular files, by their paths in the folder, in order.
+        Regular files, by their paths in the folder, in order; without metadata files.
     refused
         Reasons why nothing is read, by path: links that lead out of the folder or nowhere, folders that are too deep or
-        cannot be listed, files that are not regular or cannot be opened.
+        cannot be listed, files that are not regular or cannot be opened, metadata files without a document.
     unlisted
         Folders that cannot be listed, and files whose status cannot be read.
     hidden
@@ -68,7 +76,10 @@ def find(root: Path) -> FoundFiles:
     if root.is_file():
         status = root.stat()
         location = os.path.join(os.path.realpath(root.parent), root.name)  # noqa: PTH118 - a text, as the others
-        found.files[""] = FoundFile("", location, status.st_size, status.st_mtime_ns)
+        if document := document_of(root.name):
+            found.refused[""] = f"is the metadata of {document!r}, and no document; ingest that"
+        else:
+            found.files[""] = FoundFile("", location, status.st_size, status.st_mtime_ns, _version_beside(location))
         return found
     inside = Path(os.path.realpath(root))
     entries = list(_entries(str(inside)))
@@ -92,8 +103,29 @@ def find(root: Path) -> FoundFiles:
                     found.unlisted.append(path)
             else:
                 _add(path, entry, found)
+    _leave_out_metadata_files(found)
     found.files = dict(sorted(found.files.items()))
     return found
+
+
+def _leave_out_metadata_files(found: FoundFiles) -> None:
+    """Remove metadata files from what was found: they are read, or refused, with their documents."""
+    for path in [*found.files, *found.refused]:
+        if (document := document_of(path)) is not None:
+            found.files.pop(path, None)
+            found.refused.pop(path, None)
+            if document not in found.files and document not in found.refused:
+                name = document.rsplit("/", 1)[-1]
+                found.refused[path] = f"is the metadata of {name!r}, which is not among the files"
+
+
+def _version_beside(location: str) -> str:
+    """Return the size and time of a document's metadata file; empty if there is none."""
+    try:
+        status = os.lstat(location + SUFFIX)
+    except OSError:
+        return ""
+    return f"{status.st_size}-{status.st_mtime_ns}"
 
 
 def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
@@ -118,6 +150,6 @@ def _add(path: str, entry: os.DirEntry[str], found: FoundFiles) -> None:
         found.unlisted.append(path)
         return
     if stat.S_ISREG(status.st_mode):
-        found.files[path] = FoundFile(path, entry.path, status.st_size, status.st_mtime_ns)
+        found.files[path] = FoundFile(path, entry.path, status.st_size, status.st_mtime_ns, _version_beside(entry.path))
     else:
         found.refused[path] = "is no regular file"

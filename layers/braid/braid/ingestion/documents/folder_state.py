@@ -19,7 +19,7 @@ from braid.errors import ObjectMissing
 from braid.ports.object_store import read_object, retry_if_replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from braid.ports.object_store import ObjectStore
 
@@ -44,7 +44,8 @@ class FileState:
     sha256: str = ""
     """Of the content; empty while the file is being written."""
     options: str = ""
-    """Hash of the options on which its chunks depend, besides the content."""
+    """On what its chunks depend, besides the content: a hash of options, and the version of its metadata file. Of a
+    document of the object store: its version there."""
     chunks: int = 0
     """Chunks that are stored; while the file is being written, the most that may be."""
     title: str = ""
@@ -87,9 +88,9 @@ class FolderState:
             return False
         return (known.size, known.modified_ns, known.options) == (size, modified_ns, options)
 
-    def known_hashes(self, options: str) -> dict[str, str]:
-        """Return the hashes of contents read with these options, by path: a touched file may have the same one."""
-        return {path: file.sha256 for path, file in self.files.items() if file.options == options}
+    def known_hashes(self, options: Mapping[str, str]) -> dict[str, str]:
+        """Return the hashes of contents read with the options of each path: a touched file may have the same one."""
+        return {path: file.sha256 for path, file in self.files.items() if file.options == options.get(path)}
 
     def follow(self) -> None:
         """Load the state again if another process has stored any of it since it was last loaded or stored."""

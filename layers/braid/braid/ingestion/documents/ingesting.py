@@ -50,10 +50,12 @@ if TYPE_CHECKING:
     from braid.ports.encoder import Encoder
     from braid.ports.object_store import ObjectStore
 
-READING_VERSION = 9
+READING_VERSION = 10
 """Version of readers and chunker: documents that were read under another are read again."""
 _PAGE_CHUNKS = (8, 16, 32, 64, 128)
 """Least chunks of each page, the last number for all further ones: short first pages soon show progress and pace."""
+_PAGE_FILES = 500
+"""Most files of a page: those that cannot be read have no chunks."""
 _AHEAD = 16
 """Files that are read before they are written."""
 _PAGES_AHEAD = 2
@@ -206,6 +208,7 @@ class _Folder:
                 field="name",
             )
         self._report = FolderDone(name=name)
+        self._skips, self._guesses = list[FileSkipped](), list[EncodingGuessed]()
 
     def events(self) -> Iterator[Event]:
         """Ingest, and yield the events."""
@@ -244,6 +247,8 @@ class _Folder:
             self._report,
             documents=len(stored),
             chunks=sum(file.chunks for file in stored),
+            skipped=tuple(self._skips),
+            guessed=tuple(self._guesses),
             seconds=self._seconds() - begun,
         )
 
@@ -267,7 +272,9 @@ class _Folder:
         same = [
             path
             for path, file in files.items()
-            if self._state.is_unchanged(path, size=file.size, modified_ns=file.modified_ns, options=options_hash)
+            if self._state.is_unchanged(
+                path, size=file.size, modified_ns=file.modified_ns, options=file.options(options_hash)
+            )
         ]
         kept: list[str] = []
         for part in batches(same, _IDS_PER_CALL):
@@ -286,9 +293,9 @@ class _Folder:
     ) -> Iterator[Event]:
         """Read files, embed them page by page ahead of the writing, write the pages, and yield the events."""
         page: list[_PreparedFile] = []
-        pages = 0
+        chunks = pages = 0
         begun: deque[_Page] = deque()
-        known = self._state.known_hashes(options_hash)
+        known = self._state.known_hashes({file.path: file.options(options_hash) for file in files})
         with (
             EmbeddingAhead(self._store, self._options.threads) as ahead,
             closing(_read_ahead(files, known, self._options)) as readings,
@@ -301,9 +308,10 @@ class _Folder:
                 elif reading.document is not None and reading.document.guessed_encoding:
                     yield self._guessed(file.path, reading.document.guessed_encoding)
                 page.append(prepared)
-                if sum(len(one.records) for one in page) >= _PAGE_CHUNKS[min(pages, len(_PAGE_CHUNKS) - 1)]:
+                chunks += len(prepared.records)
+                if len(page) == _PAGE_FILES or chunks >= _PAGE_CHUNKS[min(pages, len(_PAGE_CHUNKS) - 1)]:
                     begun.append(_begin_page(page, ahead))
-                    pages, page = pages + 1, []
+                    pages, page, chunks = pages + 1, [], 0
                     if len(begun) > _PAGES_AHEAD:
                         yield self._written(begun.popleft(), estimate)
             if page:
@@ -320,7 +328,7 @@ class _Folder:
             size=file.size,
             modified_ns=file.modified_ns,
             sha256=reading.sha256 if reading.permanent else "",
-            options=options_hash,
+            options=file.options(options_hash),
         )
         before = self._state.files.get(file.path)
         if reading.document is None and not reading.unreadable and before is not None:  # only its time has changed
@@ -422,14 +430,12 @@ class _Folder:
         self._report = replace(self._report, removed=sum(bool(file.chunks) for file in gone))
 
     def _skipped(self, path: str, reason: str) -> FileSkipped:
-        skipped = FileSkipped(path or self._report.name, reason)
-        self._report = replace(self._report, skipped=(*self._report.skipped, skipped))
-        return skipped
+        self._skips.append(FileSkipped(path or self._report.name, reason))
+        return self._skips[-1]
 
     def _guessed(self, path: str, encoding: str) -> EncodingGuessed:
-        guessed = EncodingGuessed(path or self._report.name, encoding)
-        self._report = replace(self._report, guessed=(*self._report.guessed, guessed))
-        return guessed
+        self._guesses.append(EncodingGuessed(path or self._report.name, encoding))
+        return self._guesses[-1]
 
 
 def chunker_for(store: WriteStore, *, threads: int | None) -> tuple[Chunker, Encoder]:

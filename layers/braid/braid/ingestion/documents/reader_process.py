@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from braid.ingestion.documents.document import Document, Empty, ReadingLimits, Source, Unreadable, UnreadableNow
+from braid.ingestion.documents.metadata_files import read_beside
 from braid.ingestion.documents.reader_selection import read
 from braid.ingestion.regular_files import NotRegular, open_regular
 
@@ -160,7 +161,7 @@ def _stream(stream: Any) -> Any:  # noqa: ANN401 - a pipe that was asked for
 def read_file(
     path: str | bytes, name: str, known_sha256: str, limits: ReadingLimits, mapping: Mapping[str, str]
 ) -> Reading:
-    """Read one file in this process, without a time limit.
+    """Read one file and its metadata file, if there is one, in this process, without a time limit.
 
     Anything but a regular file, or a path with a link, is refused: it may have been put there since it was listed.
     """
@@ -171,7 +172,7 @@ def read_file(
         sha256 = hashlib.sha256(content).hexdigest()
         if sha256 == known_sha256:
             return Reading(sha256)
-        return Reading(sha256, read(Source(name, content, limits, mapping)))
+        return Reading(sha256, read(Source(name, content, limits, mapping, read_beside(path, name))))
     except Unreadable as error:
         permanent, empty = not isinstance(error, UnreadableNow), isinstance(error, Empty)
         return Reading(sha256, unreadable=str(error), permanent=permanent, empty=empty)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from braid.errors import how_to_install
 from braid.ingestion.documents.document import Empty, Unreadable, UnreadableNow, bounded, too_long
+from braid.ingestion.documents.metadata_files import with_metadata
 from braid.ingestion.documents.readers.archives import check_archive
 from braid.ingestion.documents.readers.code import LANGUAGES, read_code, read_python
 from braid.ingestion.documents.readers.epub import CONTAINER, read_epub
@@ -93,8 +94,8 @@ _REFUSED = (
 def read(source: Source) -> Document:
     """Read a file with the reader of its content's format, or else of its suffix.
 
-    Raises Unreadable, with the reason, if it is no document, or is broken, encrypted, scanned or beyond the limits, and
-    Empty if it has no content.
+    Raises Unreadable, with the reason, if it is no document, or is broken, encrypted, scanned or beyond the limits, or
+    its metadata file is wrong, and Empty if it has no content.
     """
     if not source.content.strip():
         raise Empty("is empty")
@@ -104,7 +105,7 @@ def read(source: Source) -> Document:
         raise Unreadable(too_long(len(source.content), source.limits))
     reader = reader_of(source)
     try:
-        document = reader(source)
+        document = with_metadata(reader(source), source)
         sections = bounded(map(_plain_section, document.sections), source.limits)
         title, metadata = _plain_heading(document.title), _plain_metadata(document.metadata)
         times = {name: tidied(date) for name in _TIMES if (date := getattr(document, name))}

@@ -7,6 +7,8 @@ An object that is put under ``documents/`` is imported when it arrives. A posted
 a folder of its own, until it is written; objects there start no import. The state of a document has the number of its
 chunks, by which surplus chunks are removed once a newer version is written. It also names the import that began last to
 write the document; all others stop.
+
+The metadata file of a document is an object beside it, whose arrival has the document imported again.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ import os
 import time
 from dataclasses import asdict, replace
 from itertools import islice
-from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from braid.errors import ObjectChanged, ObjectMissing
+from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.documents.chunk_records import chunk_ids, document_id, records_of
 from braid.ingestion.documents.document import Empty, ReadingLimits, Unreadable, too_long
@@ -34,9 +37,11 @@ from braid.ingestion.documents.folder_state import (
     state_at,
 )
 from braid.ingestion.documents.ingesting import chunker_for
+from braid.ingestion.documents.metadata_files import MAX_BYTES, SUFFIX, document_of
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ports.batches import batches
 from braid.ports.ingestion import ARRIVING, POSTED, POSTED_PART
+from braid.ports.object_store import retry_if_replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,6 +54,8 @@ if TYPE_CHECKING:
 
 REMOVED_AT_ONCE: Final = 100
 """Chunks that a document no longer has and that are removed before it is looked whether another import has begun."""
+_READ_ATTEMPTS: Final = 3
+"""Times that a document is read whose metadata file is replaced meanwhile."""
 _MEMORY_BYTES: Final = 1024 * 1024 * 1024
 """Memory limit of the reader process; it leaves room for the encoder in the smallest function."""
 _ABANDONED_NS: Final = 7 * 24 * 3_600 * 1_000_000_000
@@ -67,53 +74,105 @@ def path_of(key: str) -> str | None:
     return None
 
 
-def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, *, lines_key: str) -> ObjectLines:
-    """Read a document and store its chunks as lines under the key ``lines_key``; return them.
+class DocumentLines(NamedTuple):
+    """The lines of a document."""
+
+    key: str
+    """Of the document; of a metadata file if that has none."""
+    lines: ObjectLines
+    refused: str = ""
+    """Why there are none."""
+
+
+class _Beside(NamedTuple):
+    """One version of a metadata file."""
+
+    version: str
+    content: bytes
+
+
+def as_lines(tenant_id: str, key: str, info: ObjectInfo, store: DocumentStore, *, lines_key: str) -> DocumentLines:
+    """Read the document of a key, or of its metadata file, and store its chunks as lines under the key ``lines_key``.
+
+    A document that cannot be read, or has the id of one of a local folder, has no lines. Its earlier chunks are kept,
+    unless it is empty now.
 
     Raises
     ------
-    Unreadable
-        If it cannot be read, with the reason, or a local folder has a document of the same id; its subclass Empty if it
-        has no content.
     ObjectChanged
-        If it is replaced while it is read, or another version that was posted later is stored by then.
+        If it is replaced while it is read, or another version that was posted later is stored by then; or if its
+        metadata file is replaced each time that it is read.
     ObjectMissing
         If it is removed while it is read.
     """
+    if (document := document_of(key)) is not None:
+        try:
+            key, info = document, store.objects.open(tenant_id, document).info
+        except ObjectMissing:
+            name = (path_of(document) or document).rsplit("/", 1)[-1]
+            store.objects.put(tenant_id, lines_key, b"")
+            missing = f"is the metadata of {name!r}, which is not in the bucket"
+            return DocumentLines(key, store.objects.open(tenant_id, lines_key), missing)
+    path = path_of(key) or ""
+    for _ in range(_READ_ATTEMPTS):
+        beside = _read_beside(tenant_id, key, store)
+        try:
+            state, records = _cut(tenant_id, path, info, beside, store)
+        except Unreadable as reason:
+            state, records = _kept(tenant_id, path, info, reason, store), []
+        if _begin(tenant_id, info, beside, state, store, lines_key=lines_key):
+            break
+    else:
+        raise ObjectChanged(f"the metadata of document {key!r} was replaced each time that it was read")
+    store.objects.put(tenant_id, lines_key, b"\n".join([json.dumps(line).encode() for line in _lines(records)]))
+    return DocumentLines(key, store.objects.open(tenant_id, lines_key), state.skipped)
+
+
+def _read_beside(tenant_id: str, key: str, store: DocumentStore) -> _Beside | None:
+    """Read the metadata file of a document; None if there is none."""
+
+    def read() -> _Beside:
+        info = store.objects.open(tenant_id, key + SUFFIX).info
+        size = min(info.size_bytes, MAX_BYTES + 1)
+        return _Beside(info.version, store.objects.read(tenant_id, info, 0, size))
+
+    try:
+        return retry_if_replaced(read)
+    except (ObjectMissing, InvalidRequest):  # a key may be too long for one beside it
+        return None
+
+
+def _cut(
+    tenant_id: str, path: str, info: ObjectInfo, beside: _Beside | None, store: DocumentStore
+) -> tuple[FileState, list[Record]]:
+    """Read a document and return its state and its chunks. Raises Unreadable as its reader."""
     of_folder = FolderState(store.objects, tenant_id, COLLECTION).load().files.get(path)
     if of_folder is not None and of_folder.chunks:
         raise Unreadable(f"has the id of a document of the ingested folder {COLLECTION!r}; post it under another name")
-    document, sha256 = _read(tenant_id, path, info, store)
+    document, sha256 = _read(tenant_id, path, info, beside, store)
     chunker, _ = chunker_for(store, threads=None)
     identity = document_id(COLLECTION, path)
     records = records_of(document, chunker.chunks(document), tenant_id=tenant_id, identity=identity, file=path)
-    title = records[0].source.title or ""
-    _begin(
-        tenant_id,
-        info,
-        FileState(path, identity, info.size_bytes, _posted_ns(info), sha256, "", len(records), title, document.format),
-        store,
-        lines_key=lines_key,
+    state = FileState(
+        path=path,
+        document=identity,
+        size=info.size_bytes,
+        modified_ns=_posted_ns(info),
+        sha256=sha256,
+        options=info.version,
+        chunks=len(records),
+        title=records[0].source.title or "",
+        format=document.format,
     )
-    store.objects.put(tenant_id, lines_key, b"\n".join([json.dumps(line).encode() for line in _lines(records)]))
-    return store.objects.open(tenant_id, lines_key)
+    return state, records
 
 
-def refused(
-    tenant_id: str, path: str, info: ObjectInfo, reason: Unreadable, store: DocumentStore, *, lines_key: str
-) -> tuple[ObjectLines, str]:
-    """Store that a document cannot be read, and an empty object of lines; return that object, and the error's text.
-
-    Chunks of an earlier version are kept, unless the document is empty now. Raises ObjectChanged and ObjectMissing as
-    :func:`as_lines`.
-    """
+def _kept(tenant_id: str, path: str, info: ObjectInfo, reason: Unreadable, store: DocumentStore) -> FileState:
+    """Return the state of a document that cannot be read."""
     before = None if isinstance(reason, Empty) else read_upload(store.objects, tenant_id, path)
     told = f"{reason}; {KEPT}" if before is not None and before.chunks else str(reason)
     state = before or FileState(path, document_id(COLLECTION, path))
-    state = replace(state, modified_ns=_posted_ns(info), skipped=told)
-    _begin(tenant_id, info, state, store, lines_key=lines_key)
-    store.objects.put(tenant_id, lines_key, b"")
-    return store.objects.open(tenant_id, lines_key), told
+    return replace(state, modified_ns=_posted_ns(info), options=info.version, skipped=told)
 
 
 def require_newest(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str) -> None:
@@ -126,6 +185,22 @@ def require_newest(tenant_id: str, key: str, store: DocumentStore, *, lines_key:
         raise ObjectChanged(f"document {key!r} was deleted while it was imported")
     if not _is_newest(state, lines_key):
         raise ObjectChanged(f"another import has begun to write document {key!r}, and continues")
+
+
+def is_continued(tenant_id: str, store: DocumentStore, *, lines_key: str) -> bool:
+    """Return whether another import has begun to write the same version of a document as the import of these lines.
+
+    The other one has looked at the metadata file later, so that this one need not be repeated. Documents and metadata
+    files that are put into the bucket together start an import each.
+    """
+    try:
+        mine = state_at(store.objects, tenant_id, _pending(lines_key))
+    except ObjectMissing:
+        return False
+    newest = read_upload(store.objects, tenant_id, mine.path)
+    if newest is None or newest.skipped or _is_newest(newest, lines_key):
+        return False
+    return newest.options == mine.options != ""
 
 
 def _is_newest(state: FileState | None, lines_key: str) -> bool:
@@ -144,8 +219,7 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, wh
         return
     before = read_upload(store.objects, tenant_id, state.path)
     if not _is_newest(before, lines_key):
-        if key.startswith(POSTED):
-            store.objects.delete(tenant_id, key)
+        _delete_posted(tenant_id, key, store)
         return
     if not whole:
         return
@@ -164,8 +238,14 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, wh
         if is_newest_still():
             put_upload(store.objects, tenant_id, state)
     if key.startswith(POSTED):
-        store.objects.delete(tenant_id, key)
+        _delete_posted(tenant_id, key, store)
         _remove_abandoned(tenant_id, store)
+
+
+def _delete_posted(tenant_id: str, key: str, store: DocumentStore) -> None:
+    """Delete a posted document with its metadata file; do nothing for one that was put into the bucket."""
+    if key.startswith(POSTED):
+        store.objects.delete_many(tenant_id, [key, key + SUFFIX])
 
 
 def _remove_abandoned(tenant_id: str, store: DocumentStore) -> None:
@@ -180,22 +260,31 @@ def _remove_abandoned(tenant_id: str, store: DocumentStore) -> None:
         store.objects.delete(tenant_id, info.key)
 
 
-def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> tuple[Document, str]:
+def _read(
+    tenant_id: str, path: str, info: ObjectInfo, beside: _Beside | None, store: DocumentStore
+) -> tuple[Document, str]:
     limits = ReadingLimits(memory_bytes=_MEMORY_BYTES)
     if info.size_bytes > limits.file_bytes:
         raise Unreadable(too_long(info.size_bytes, limits))
     content = store.objects.read(tenant_id, info, 0, info.size_bytes)
-    with NamedTemporaryFile() as file, ReaderProcess(limits) as reader:
-        file.write(content)
-        file.flush()
-        reading = reader.read(os.path.realpath(file.name), path)
+    with TemporaryDirectory() as folder, ReaderProcess(limits) as reader:
+        file = os.path.join(os.path.realpath(folder), "document")  # noqa: PTH118 - a text, as readers take it
+        Path(file).write_bytes(content)
+        if beside is not None:
+            Path(file + SUFFIX).write_bytes(beside.content)
+        reading = reader.read(file, path)
     if reading.document is None:
         raise (Empty if reading.empty else Unreadable)(reading.unreadable)
     return reading.document, hashlib.sha256(content).hexdigest()
 
 
-def _begin(tenant_id: str, info: ObjectInfo, state: FileState, store: DocumentStore, *, lines_key: str) -> None:
+def _begin(
+    tenant_id: str, info: ObjectInfo, beside: _Beside | None, state: FileState, store: DocumentStore, *, lines_key: str
+) -> bool:
     """Store two states before a write: the final one next to the lines, and one with the most chunks until then.
+
+    Return whether the metadata file is still the one that was read; if not, the document's state stays. A file that was
+    removed meanwhile counts as still the same.
 
     Raises ObjectChanged and ObjectMissing as :func:`as_lines`.
     """
@@ -203,9 +292,21 @@ def _begin(tenant_id: str, info: ObjectInfo, state: FileState, store: DocumentSt
     store.objects.put(tenant_id, _pending(lines_key), json.dumps(asdict(state)).encode())
     # Last, as to cut a document takes as long as to read it, and another import may begin at any moment until then.
     before = _state_of_older_version(tenant_id, state.path, info, store)
+    now = _read_beside(tenant_id, info.key, store)
+    if now is not None and now != beside:
+        return False
     most = max(state.chunks, before.chunks if before else 0)
-    begun = replace(before or state, chunks=most, sha256="", written_by=lines_key, modified_ns=state.modified_ns)
+    if state.skipped and before is not None and _is_being_written(before) and before.options == state.options:
+        return True  # that import read the document before its metadata file was wrong
+    begun = replace(before or state, chunks=most, sha256="", written_by=lines_key)
+    begun = replace(begun, modified_ns=state.modified_ns, options=state.options, skipped=state.skipped)
     put_upload(store.objects, tenant_id, begun)
+    return True
+
+
+def _is_being_written(state: FileState) -> bool:
+    """Return whether an import has begun to write a document, and not ended; it may have been cut off."""
+    return bool(state.chunks) and not state.sha256 and not state.skipped
 
 
 def _state_of_older_version(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> FileState | None:
@@ -225,7 +326,7 @@ def _state_of_older_version(tenant_id: str, path: str, info: ObjectInfo, store: 
         # A time in the future is from a wrong clock; otherwise nothing could replace that version until then.
         is_newest = newest <= _posted_ns(info) or newest > time.time_ns() + _CLOCKS_DIFFER_NS
         if not is_newest:
-            store.objects.delete(tenant_id, info.key)  # nothing else would remove it
+            _delete_posted(tenant_id, info.key, store)  # nothing else would remove it
     if not is_newest:
         raise ObjectChanged(f"another version of document {info.key!r} was stored while this one was read")
     return before

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Filters
 from braid.ranking.scoring import BM25_HALF
-from braid.understanding.name_keys import without_brackets
+from braid.understanding.name_keys import identifier_before_dash, without_brackets
 from braid.understanding.question_phrases import name_certainty
 from braid.understanding.tokens import (
     STOP_WORDS,
@@ -165,15 +165,8 @@ def _bm25(score: float) -> float:
 def _titles_named(question: str, results: Sequence[Result]) -> float:
     asked = f" {normalise(question)} "
     whole = [without_brackets(result.title) for result in results if result.title]
-    titles = dict.fromkeys(normalise(_without_subtitle(title)) for title in whole)
+    titles = dict.fromkeys(normalise(identifier_before_dash(title) or title) for title in whole)
     return min(MAX_TITLES, sum(name_certainty(question, title) for title in titles if title and f" {title} " in asked))
-
-
-def _without_subtitle(title: str) -> str:
-    """Return the identifier of a title such as "INC-131: Outage of the harbour"; any other title whole."""
-    first, rest = (*title.split(" ", 1), "")[:2]
-    is_identifier = rest and first.endswith(":") and any(map(str.isdecimal, first))
-    return first if is_identifier else title
 
 
 def _coverage(question: str, results: Sequence[Result], titles: float) -> float | None:

@@ -23,7 +23,7 @@ from braid.retrieval.stages.answer_size import shortened
 from braid.retrieval.stages.candidates import Hydrated, Ranked, hydrate, without_text
 from braid.retrieval.stages.confidence import confidence
 from braid.retrieval.stages.excerpts import Excerpts
-from braid.retrieval.stages.fact_answers import evidence_of, fact_results, none_of_a_set, not_related, set_not_answered
+from braid.retrieval.stages.fact_results import evidence_of, fact_results, none_of_a_set, not_related, set_not_answered
 from braid.retrieval.stages.reordering_by_text import cohere, keep_best_text
 from braid.retrieval.stages.results_and_citations import first_distinct, related_entities, result_of, runners_up
 from braid.telemetry import names
@@ -159,7 +159,9 @@ def run(
     facts = fact_results(groups, query, request.plan.facts, hydrated.evidence, now=now)
     use_counts = uses(query.tenant_id) if uses and query.ranking is Ranking.MEMORY else {}
     results, considered, order_until = make_results(request, ranked, facts, now, use_counts)
-    facets, facets_lost = count_facets(request, index, now=now, schema_version=schema_version, limits=limits)
+    facets, facets_lost = count_facets(
+        request, None if hydrated.text_lost else index, now=now, schema_version=schema_version, limits=limits
+    )
     lost_here = {"text": hydrated.text_lost, "rerank": rerank_lost, "facets": facets_lost}
     degraded = tuple(
         dict.fromkeys([*_lost_before(request, schema_version), *(name for name, lost in lost_here.items() if lost)])
@@ -285,12 +287,15 @@ def fuse_strands(request: FuseRequest, strands: Strands, parameters: FusionParam
 
 
 def count_facets(
-    request: FuseRequest, index: SearchIndex, *, now: datetime, schema_version: int | None, limits: FusionLimits
+    request: FuseRequest, index: SearchIndex | None, *, now: datetime, schema_version: int | None, limits: FusionLimits
 ) -> tuple[dict[str, tuple[FacetValue, ...]], bool]:
-    """Return each facet field's value counts over the records that meet the filters, and whether counting failed."""
+    """Return each facet field's value counts over the records that meet the filters, and whether counting failed.
+
+    Without an index, as it has just not answered, it has.
+    """
     query = request.query
-    if not query.facets:
-        return {}, False
+    if not query.facets or index is None:
+        return {}, bool(query.facets)
     counted = SearchRequest(
         tenant_id=query.tenant_id,
         k=1,

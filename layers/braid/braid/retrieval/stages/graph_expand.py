@@ -16,7 +16,7 @@ from braid.errors import StoreError
 from braid.models import MENTIONS, Direction, EntityLink, Fusion, GraphHit, Intent
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.stages import graph_constraint, walk_seeds_and_scores
-from braid.retrieval.stages.fact_answers import find_facts
+from braid.retrieval.stages.fact_lookup import find_facts
 from braid.retrieval.stages.name_linking import linked_names
 from braid.retrieval.stages.stage_messages import GraphFound, GraphOperation, GraphRequest
 from braid.retrieval.stages.walk_seeds_and_scores import (

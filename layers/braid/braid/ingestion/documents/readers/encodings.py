@@ -23,6 +23,8 @@ _CANDIDATES: Final = (
 _TYPOGRAPHY: Final = re.compile(rb"[\x00-\x7f\x80\x85\x91-\x97\xa0]*")
 """Text beyond ASCII only in the quotation marks, dashes, bullet, ellipsis and euro of Windows: of no language."""
 _SAMPLE_BYTES: Final = 16 * 1024
+_HEAD_BYTES: Final = 1024
+"""Of the beginning of HTML or XML, where it declares its encoding."""
 _WRONG_OF_UTF_8: Final = 0.1
 """Largest share of wrong characters, of those beyond ASCII, in text that is read as damaged UTF-8."""
 _PREFERRED: Final = {"cp1252": 1.3}
@@ -40,7 +42,8 @@ def detect(content: bytes, first_wrong: int = 0) -> Detected | None:
 
     earliest = max(0, first_wrong - _SAMPLE_BYTES // 2)
     start = content.rfind(b"\n", earliest, first_wrong) + 1 or earliest
-    sample = content[start : start + _SAMPLE_BYTES]
+    declaration = content[: min(start, _HEAD_BYTES)] if content.lstrip().startswith(b"<") else b""
+    sample = declaration + content[start : start + _SAMPLE_BYTES]
     if _is_damaged_utf_8(sample):
         return Detected("utf-8", certain=False)
     if _TYPOGRAPHY.fullmatch(sample):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from braid.ingestion.documents.document import Document, Section, as_text, bounded, take_times
+from braid.ingestion.documents.document import Document, Section, bounded, plain_fields
 from braid.ingestion.documents.readers.hidden_html_in_markdown import without_hidden
 from braid.ingestion.documents.readers.html import text_of
 from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line, only_title
-from braid.models.enums_and_scalars import dates_as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +30,8 @@ def read_markdown(source: Source) -> Document:
     """Read Markdown: front matter is metadata, the first heading of level one the title, the others the structure."""
     text, metadata = front_matter(decode(source.content))
     sections = list(markdown_sections(text))
-    title = metadata.pop("title", None) or only_title(sections)
-    times = take_times(metadata)
-    return Document(as_text(title or source.stem), "markdown", bounded(sections, source.limits), metadata, *times)
+    title = only_title(sections) or source.stem
+    return Document(title, "markdown", bounded(sections, source.limits)).stating(metadata)
 
 
 def front_matter(text: str) -> tuple[str, dict[str, Plain]]:
@@ -47,8 +45,7 @@ def front_matter(text: str) -> tuple[str, dict[str, Plain]]:
     if found is None or values is None:
         return text, {}
     rest = "\n" * found[0].count("\n") + text[found.end() :]
-    plain = {str(key): _plain(value) for key, value in values.items()}
-    return rest, {key: value for key, value in plain.items() if value is not None}
+    return rest, plain_fields(values)
 
 
 def _values(front_matter: str) -> dict[Any, Any] | None:
@@ -76,14 +73,6 @@ def _yaml(text: str) -> Any:  # noqa: ANN401 - whatever YAML holds
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
-
-
-def _plain(value: Any) -> Plain:  # noqa: ANN401 - whatever YAML holds
-    if isinstance(value, list):
-        values: list[Any] = [dates_as_text(one) for one in value]
-        return values if all(isinstance(one, str | int | float) for one in values) else None
-    value = dates_as_text(value)
-    return value if isinstance(value, str | int | float) else None
 
 
 def markdown_sections(text: str) -> Iterator[Section]:

@@ -7,6 +7,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
+from braid.ingestion.documents.readers.archives import dublin_core, parsed_xml
 from braid.ingestion.documents.readers.tables import MOST_ROWS, sections_of_lines
 from braid.ingestion.documents.readers.text import one_line, tidied
 
@@ -15,29 +16,41 @@ if TYPE_CHECKING:
 
     from braid.ingestion.documents.document import Plain, Source
 
-_RELATIONS, _STRICT = "_rels/.rels", b"//purl.oclc.org/ooxml/officeDocument/relationships/officeDocument"
+_RELATIONS, _STRICT = "_rels/.rels", "http://purl.oclc.org/ooxml/officeDocument/relationships/officeDocument"
+_PROPERTIES = "http://schemas.openxmlformats.org/package/2006/relationships/metadata/core-properties"
+_TERMS = "{http://purl.org/dc/terms/}"
+_LIBRARIES, _TITLES_OF_LIBRARIES = {"python-docx", "openpyxl"}, {"Word Document", "PowerPoint Presentation"}
+"""What libraries write as author and title if none is given."""
 _TEMPLATE_DATES = {"2013-12-23", "2013-01-27"}
 """Modification dates of the templates of python-docx and python-pptx, which are not dates of a document."""
 _ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _EQUATION = "{http://schemas.microsoft.com/office/drawing/2010/main}"
 
 
-def refuse_strict(source: Source) -> None:
-    """Raise Unreadable if an Office file has the namespaces of Strict Open XML, of which no library here reads any."""
+def core_properties(source: Source) -> tuple[str, dict[str, Plain], str | None]:
+    """Return title, metadata and date that an Office file states.
+
+    Not by the libraries: of a file that states no date, theirs is the present.
+
+    Raises Unreadable if it has the namespaces of Strict Open XML, of which no library here reads any.
+    """
     with zipfile.ZipFile(io.BytesIO(source.content)) as archive:
-        if _RELATIONS in archive.namelist() and _STRICT in archive.read(_RELATIONS):
+        names = set(archive.namelist())
+        relations = parsed_xml(archive.read(_RELATIONS)) if _RELATIONS in names else ()
+        targets = {one.get("Type"): one.get("Target", "").lstrip("/") for one in relations}
+        if _STRICT in targets:
             raise Unreadable("is Strict Open XML; save it as DOCX, PPTX or XLSX that is not strict")
-
-
-def core_properties(properties: Any) -> tuple[str, dict[str, Plain], str | None]:  # noqa: ANN401 - of three libraries
-    """Return title, metadata and date of an Office file's properties."""
-    title = one_line(tidied(str(getattr(properties, "title", "") or "")))
-    author = getattr(properties, "author", None) or getattr(properties, "creator", None)
-    at = getattr(properties, "modified", None)
-    # Libraries write their own name as author if none is given.
-    stated = author and author not in {"python-docx", "openpyxl"}
-    date = at.isoformat() if at and at.date().isoformat() not in _TEMPLATE_DATES else None
-    return title, {"author": tidied(str(author))} if stated else {}, date
+        part = targets.get(_PROPERTIES)
+        if part not in names:
+            return "", {}, None
+        stated = parsed_xml(archive.read(part))
+    title, metadata, _ = dublin_core(stated)
+    date = (stated.findtext(f"{_TERMS}modified") or "").strip()
+    return (
+        "" if title in _TITLES_OF_LIBRARIES else title,
+        {} if metadata.get("author") in _LIBRARIES else metadata,
+        None if date[:10] in {"", *_TEMPLATE_DATES} else date,
+    )
 
 
 def keep_one_alternative(part: Any) -> None:  # noqa: ANN401 - an element of lxml
@@ -58,10 +71,8 @@ def read_pptx(source: Source) -> Document:
     """Read a PPTX: the text, tables and notes of each slide that is not hidden."""
     import pptx
 
-    refuse_strict(source)
+    title, metadata, date = core_properties(source)
     file = pptx.Presentation(io.BytesIO(source.content))
-    title, metadata, date = core_properties(file.core_properties)
-    title = "" if title == "PowerPoint Presentation" else title  # of python-pptx's template
     sections = list(_slides(file))
     first = next((section.heading[0] for section in sections if section.heading), None)
     return Document(title or first or source.stem, "pptx", bounded(sections, source.limits), metadata, date)
@@ -139,10 +150,9 @@ def read_xlsx(source: Source) -> Document:
     """Read an XLSX: the rows of every sheet that is not hidden, with the values that were last calculated."""
     import openpyxl
 
-    refuse_strict(source)
+    title, metadata, date = core_properties(source)
     book = openpyxl.load_workbook(io.BytesIO(source.content), read_only=True, data_only=True, keep_links=False)
     try:
-        title, metadata, date = core_properties(book.properties)
         sections = bounded(_sheets(book, source), source.limits)
     finally:
         book.close()

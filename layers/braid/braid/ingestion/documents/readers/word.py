@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, bounded
 from braid.ingestion.documents.readers.docx_numbering import Numbering, related_parts
-from braid.ingestion.documents.readers.office import core_properties, keep_one_alternative, refuse_strict
+from braid.ingestion.documents.readers.office import core_properties, keep_one_alternative
 from braid.ingestion.documents.readers.text import Block, one_line, sections_of_blocks, tidied
 
 if TYPE_CHECKING:
@@ -32,11 +32,9 @@ def read_docx(source: Source) -> Document:
     """Read a DOCX: paragraphs and tables under its headings."""
     import docx
 
-    refuse_strict(source)
+    title, metadata, date = core_properties(source)
     file = docx.Document(io.BytesIO(source.content))
     _bring_text_to_paragraphs(file)
-    title, metadata, date = core_properties(file.core_properties)
-    title = "" if title == "Word Document" else title  # of python-docx's template
     sections = list(sections_of_blocks(_blocks(file)))
     heading = next(
         (one_line(part.text) for part in file.paragraphs[:50] if part.style and part.style.name == "Title"), ""

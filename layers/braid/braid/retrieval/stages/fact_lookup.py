@@ -1,52 +1,40 @@
-"""Relationships as answers (facts): looks them up from the question's names, and makes results with their evidence.
+"""Looks up relationships that answer a question (facts), from the names in it.
 
 "Who maintains the ledger?" asks for a relationship; :mod:`braid.understanding.fact_questions` detects which.
 At most three bounded graph queries are sent: along two or three relationships if the question names so many in turn,
 else along one; and for all entities of a type if it asks which are *not* in the relationship. Questions that name no
-entity are looked up by :mod:`braid.retrieval.stages.entity_sets`. ``sentence`` in
-:mod:`braid.understanding.question_relations` writes an edge as a sentence. The graph leaves out relationships that are
-not valid; ``_allowed`` drops facts whose evidence is not.
+entity are looked up by :mod:`braid.retrieval.stages.entity_sets`; :mod:`braid.retrieval.stages.fact_results` makes
+results of what is found.
 """
 
 from __future__ import annotations
 
-import hashlib
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from braid.models import (
     Asked,
-    Citation,
     Direction,
-    Fact,
     FactQuestion,
-    FactSet,
     Filters,
     GraphHit,
     Kind,
-    Path,
-    Result,
-    Source,
-    SourceType,
 )
-from braid.models.enums_and_scalars import can_be_id
 from braid.models.records import DEFAULT_ENTITY_TYPE
 from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
 from braid.ranking.graph_queries_and_facts import LEAST_FACT_SCORE, RankedFacts, rank_facts
-from braid.ranking.scoring import final_score, recency
-from braid.retrieval.stages.candidates import meets, valid
+from braid.retrieval.stages.conditions_by_name import read_conditions
 from braid.retrieval.stages.entity_sets import find_entity_set
-from braid.retrieval.stages.results_and_citations import cite
+from braid.retrieval.stages.joined_names import Join, facts_of_all, facts_of_joined, joined_names
 from braid.retrieval.stages.stage_messages import FactGroup
 from braid.understanding.multi_hop import label_words
 from braid.understanding.question_relations import (
-    AUXILIARY,
     EMPTY,
     Anchor,
     QuestionWords,
     explain,
     said_by,
-    sentence,
+    said_by_preposition,
     tells_direction,
     without_kind,
 )
@@ -56,11 +44,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import EntityLink, Label, Query, Record
+    from braid.models import EntityLink, Label, Query
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.retrieval.stages.stage_messages import GraphFound
-    from braid.understanding.question_relations import Occurrence
+    from braid.retrieval.stages.conditions_by_name import Condition
+    from braid.understanding.question_relations import Explained, Occurrence
 
 LEAST_CERTAINTY: Final = 0.5
 """Certainty below which a name is not looked up if another name of the question reaches it."""
@@ -75,10 +63,8 @@ MAX_HOPS: Final = 3
 MAX_UNEXPLAINED: Final = 4
 """Most words that no relationship type explains; if there are more, no predicates are searched."""
 _NARROWING: Final = frozenset({"in", "of", "at", "for"})
-_ARTICLES: Final = frozenset({"a", "an", "the"})
+ARTICLES: Final = frozenset({"a", "an", "the"})
 _JOINING: Final = frozenset({"and", "or"})
-GRAPH: Final = "knowledge graph"
-"""Title of the citation of facts without evidence."""
 MAX_SHOWN: Final = 50
 """Most facts that an answer shows; it counts all."""
 MAX_FACTS_BYTES: Final = 16 * 1024
@@ -115,12 +101,17 @@ class _Lookup:
         self.anchors = [
             Anchor(link.entity_id, places, _weight(link) if certain else link.score * UNCERTAIN_FACTOR)
             for link in certain or links
-            if (places := _places(self.question.tokens, words(link.phrase)))
+            if (places := places_of_name(self.question.tokens, words(link.phrase)))
         ]
+        self.weights = {anchor.id: anchor.weight for anchor in self.anchors}
         self.name_places = {place for anchor in self.anchors for place in anchor.places}
         """Positions of the words of the names."""
+        names = {anchor.places for anchor in self.anchors}
+        self.joined = joined_names(self.question.tokens, names, asked.asked) if len(names) > 1 else None
         self.asking_places = _asking_places(asked, self.question, self.name_places)
-        """Positions of the words that say what is asked for, and no relationship."""
+        """Positions of the words that say what is asked for, and no relationship, with those of joined names."""
+        if self.joined:
+            self.asking_places |= self.joined.places
         self.skipped = self.name_places | self.asking_places
         self.only_kinds = asked.only_kinds and self.asking_places.issuperset(asked.explained)
         """Whether the noun for what is asked, which no relationship is compared with, excludes other types."""
@@ -136,6 +127,8 @@ class _Lookup:
         by_place: dict[int, list[tuple[Label, Occurrence]]] = {}
         for label, one in relations:
             by_place.setdefault(min(one.places), []).append((label, one))
+        if not self.asked.narrowed and (meeting := self._meeting_conditions(by_place)):
+            return _shown([meeting], complete=True)
         chain = self._chain(by_place)
         found, ranked = self._look_up(self._steps(chain, by_place), chain)
         if not ranked:
@@ -143,9 +136,11 @@ class _Lookup:
         if found is None:
             return ()
         complete = not found.truncated and len(found.hits) < MAX_LIMIT
+        if self.joined and self.joined.join is Join.WITHOUT:
+            return _shown(ranked, complete=True) if complete and not self.asked.narrowed else ()
         if self.asked.asked is Asked.NOT:
             left = self._others(found, ranked, relations) if complete and relations and (ranked or not chain) else ()
-            return () if self.asked.narrowed and not none_of_a_set(left) else left
+            return () if self.asked.narrowed and any(group.count for group in left) else left
         if not ranked and complete and not chain and self._is_empty_set(found, relations):
             return _set_of((), self._score_said(relations))
         if self.asked.narrowed and not self._is_one(ranked):
@@ -171,37 +166,106 @@ class _Lookup:
         asked, filters = self.asked, self.query.filters
         if asked.asked is Asked.ONE or not asked.kinds or filters != Filters(trusted_only=filters.trusted_only):
             return False
-        anchors = {anchor.id: anchor for anchor in self.anchors}
         labels = {label for label, _ in relations}
         doubtful = {
             label for label in labels if not tells_direction(without_kind(label_words(label), self.question.kind_words))
         }
+        needs_all = self.joined is not None and self.joined.join is Join.BOTH
         related = any(
-            not doubtful.isdisjoint(hit.path.types) or explain(self.question, self.asking_places, anchors, hit)
-            for hit in found.hits
+            not doubtful.isdisjoint(hit.path.types) or (not needs_all and self._explained(hit)) for hit in found.hits
         )
         return not related and self._score_said(relations) >= LEAST_FACT_SCORE
 
     def _ranked(self, found: GraphResult, chain: Sequence[int]) -> list[RankedFacts]:
-        wanted = self.query.filters.entity_types
-        anchors = {anchor.id: anchor for anchor in self.anchors}
         scored = []
         for hit in found.hits:
-            explained = explain(self.question, self.asking_places, anchors, hit)
+            explained = self._explained(hit)
             self.is_related |= explained is not None
-            if wanted and hit.entity_type not in wanted:
-                continue
-            # An entity of another type may be the one that is asked for, but is not counted among those of this type.
-            if self.asked.asked is not Asked.ONE and self.asked.kinds and hit.entity_type not in self.asked.kinds:
-                continue
-            if self.only_kinds and hit.entity_type not in (*self.asked.kinds, DEFAULT_ENTITY_TYPE):
+            if not self._may_answer(hit):
                 continue
             if explained is not None and explained.places.issuperset(chain):
                 scored.append((hit, explained.score, explained.wording))
             elif explained is None and self.asked.anything and len(hit.path.types) == 1:
                 scored.append((hit, UNASKED_SCORE, hit.path.predicates))
-        weights = {anchor.id: anchor.weight for anchor in self.anchors}
-        return rank_facts(scored, weights=weights, kinds=self.asked.kinds)
+        if self.joined is None:
+            return rank_facts(scored, weights=self.weights, kinds=self.asked.kinds)
+        of_each = [
+            rank_facts(
+                (one for one in scored if one[0].path.ids[0] in ids), weights=self.weights, kinds=self.asked.kinds
+            )
+            for ids in map(self._ids_of, self.joined.names)
+        ]
+        first = self._ids_of(self.joined.names[0])
+        others = {hit.id for hit in found.hits if hit.path.ids[0] not in first and self._explained(hit)}
+        return facts_of_joined(self.joined.join, of_each, others)
+
+    def _may_answer(self, hit: GraphHit) -> bool:
+        """Return whether an entity is of a type that the question and its filters allow."""
+        wanted, kinds = self.query.filters.entity_types, self.asked.kinds
+        if wanted and hit.entity_type not in wanted:
+            return False
+        # An entity of another type may be the one that is asked for, but is not counted among those of this type.
+        if self.asked.asked is not Asked.ONE and kinds and hit.entity_type not in kinds:
+            return False
+        return not self.only_kinds or hit.entity_type in (*kinds, DEFAULT_ENTITY_TYPE)
+
+    def _meeting_conditions(self, by_place: Mapping[int, list[tuple[Label, Occurrence]]]) -> RankedFacts | None:
+        """Return the facts of the entities that meet the conditions that the question sets by its names.
+
+        None if it sets none, if no entity meets all of them, or if there are too many paths to know.
+        """
+        names = {anchor.places for anchor in self.anchors}
+        if len(names) == 1 or self.joined:
+            return None
+        said = {place: frozenset[int]().union(*(one.places for _, one in found)) for place, found in by_place.items()}
+        conditions = read_conditions(self.question.tokens, names, said)
+        if not conditions:
+            return None
+        labels = dict.fromkeys(label for found in by_place.values() for label, _ in found)
+        if not all(condition.said for condition in conditions):
+            labels |= dict.fromkeys(
+                label
+                for label in (*self.asked.types, *self.asked.others)
+                if said_by_preposition(self.question, label_words(label))
+            )
+        found = self._paths((QueryStep(types=tuple(labels), direction=Direction.BOTH),))
+        if found.truncated or len(found.hits) == MAX_LIMIT:
+            return None
+        share = self.question.share_of(frozenset[int]().union(*said.values()), self.skipped)
+        groups, left_out = [], set[str]()
+        for condition in conditions:
+            ranked = self._meeting(condition, found)
+            if condition.denied:
+                left_out |= {hit.id for group in ranked for hit in group.hits}
+            elif ranked:
+                groups.append(ranked[0])
+            else:
+                return None
+        return facts_of_all(groups, share, left_out)
+
+    def _meeting(self, condition: Condition, found: GraphResult) -> list[RankedFacts]:
+        """Return the facts that meet one condition, by the words for its relationship alone."""
+        skipped = frozenset(range(len(self.question.tokens))) - condition.said
+        anchors = {anchor.id: anchor for anchor in self.anchors if anchor.places == condition.name}
+        scored = [
+            (hit, explained.score, explained.wording)
+            for hit in filter(self._may_answer, found.hits)
+            if hit.path.ids[0] in anchors and (explained := explain(self.question, skipped, anchors, hit))
+        ]
+        return rank_facts(scored, weights=self.weights, kinds=self.asked.kinds)
+
+    def _ids_of(self, name: frozenset[int]) -> set[str]:
+        """Return the ids of the entities that a name means, by the positions of its words."""
+        return {anchor.id for anchor in self.anchors if anchor.places == name}
+
+    def _explained(self, hit: GraphHit) -> Explained | None:
+        """Return how well a path answers the question; of joined names, as if its own were the only one."""
+        anchors = {
+            anchor.id: anchor
+            for anchor in self.anchors
+            if self.joined is None or hit.path.ids[0] in self._ids_of(anchor.places)
+        }
+        return explain(self.question, self.asking_places, anchors, hit)
 
     def _chain(self, by_place: Mapping[int, list[tuple[Label, Occurrence]]]) -> list[int]:
         """Return the positions of the relationships that are expressed in turn, that of the question's only name first.
@@ -224,7 +288,7 @@ class _Lookup:
         """
         tokens, keys = self.question.tokens, self.question.keys
         between = tokens[min(place, before) + 1 : max(place, before)]
-        if keys[place] == keys[before] or (between and _ARTICLES.issuperset(between)):
+        if keys[place] == keys[before] or (between and ARTICLES.issuperset(between)):
             return False
         return _best_labels(by_place[place]) <= _best_labels(by_place[before])
 
@@ -289,9 +353,13 @@ class _Lookup:
         """
         if not steps:
             return None, []
-        start = QueryStart.unchecked(ids=tuple(anchor.id for anchor in self.anchors))
-        found = self._query(start, steps, QueryReturn.PATHS)
+        found = self._paths(steps)
         return found, self._ranked(found, chain)
+
+    def _paths(self, steps: tuple[QueryStep, ...]) -> GraphResult:
+        """Return the paths from the names along some steps."""
+        start = QueryStart.unchecked(ids=tuple(anchor.id for anchor in self.anchors))
+        return self._query(start, steps, QueryReturn.PATHS)
 
     def _query(self, start: QueryStart, steps: tuple[QueryStep, ...], returns: QueryReturn) -> GraphResult:
         return self.graph.query(
@@ -329,20 +397,16 @@ class _Lookup:
         everything = self._query(QueryStart(entity_types=kinds), (), QueryReturn.NODES)
         if everything.truncated or len(everything.hits) == MAX_LIMIT:
             return ()
-        anchors, labels = {anchor.id: anchor for anchor in self.anchors}, {label for label, _ in relations}
-        out = {hit.id for group in ranked for hit in group.hits} | anchors.keys()
-        out |= {
-            hit.id
-            for hit in found.hits
-            if labels.issuperset(hit.path.types) and explain(self.question, self.asking_places, anchors, hit)
-        }
+        labels = {label for label, _ in relations}
+        out = {hit.id for group in ranked for hit in group.hits} | {anchor.id for anchor in self.anchors}
+        out |= {hit.id for hit in found.hits if labels.issuperset(hit.path.types) and self._explained(hit)}
         left = [hit for hit in everything.hits if hit.id not in out]
         return _set_of(left, score)
 
     def _is_end(self, anchor: Anchor, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
         """Return whether a name is one end of a relationship, and not what narrows the set: "no owner in Beacon"."""
         place = min(anchor.places) - 1
-        while place > 0 and self.question.tokens[place] in _ARTICLES:
+        while place > 0 and self.question.tokens[place] in ARTICLES:
             place -= 1
         before = self.question.tokens[place] if place > 0 else ""
         return before not in _NARROWING or any(
@@ -406,199 +470,7 @@ def _asking_places(asked: FactQuestion, question: QuestionWords, name_places: se
     return {place for place in asking if question.tokens[place] in STOP_WORDS}
 
 
-def _places(tokens: Sequence[str], phrase: Sequence[str]) -> frozenset[int]:
+def places_of_name(tokens: Sequence[str], phrase: Sequence[str]) -> frozenset[int]:
     """Return the positions of the words of a name's first occurrence in a question."""
     begins = occurrences(phrase, tokens) if phrase else []
     return frozenset(range(begins[0], begins[0] + len(phrase))) if begins else frozenset()
-
-
-def evidence_of(groups: Iterable[FactGroup]) -> list[str]:
-    """Return the distinct ids of the records that are evidence of facts."""
-    return list(dict.fromkeys(one for group in groups for hit in group.hits for one in hit.path.evidence if one))
-
-
-def fact_results(
-    groups: Sequence[FactGroup],
-    query: Query,
-    question: FactQuestion | None,
-    records: Mapping[str, Record],
-    *,
-    now: datetime,
-) -> list[Result]:
-    """Return groups of facts as results, not ranked yet; facts whose evidence is not admissible are left out.
-
-    Parameters
-    ----------
-    records
-        The records that are evidence of facts, by id, as far as they could be read.
-    """
-    as_of = query.as_of or now
-    conditions = _of_evidence(query)
-    results = []
-    for group in groups:
-        kept = [hit for hit in group.hits if _allowed(hit, conditions, records, as_of)]
-        if kept:
-            unread, count = group.count - len({hit.id for hit in group.hits}), len({hit.id for hit in kept})
-            # Facts that are counted but not read may have evidence that does not meet the conditions.
-            exact = not unread or (len(kept) == len(group.hits) and not conditions.restrict)
-            counted = {"count": count + unread} if exact else {"count": count, "complete": False}
-            left = group.altered(hits=tuple(kept), **counted)
-            results.append(_result(left, query, question or FactQuestion(), records, now))
-    return results
-
-
-def set_not_answered(
-    question: FactQuestion | None, groups: Iterable[FactGroup], results: Iterable[Result]
-) -> Asked | None:
-    """Return the kind of set (all, count, not) that a question asks for, if no resulting fact answers it; else None."""
-    if question is None or question.asked is Asked.ONE or any(result.facts for result in results):
-        return None
-    return None if none_of_a_set(groups) else question.asked
-
-
-def none_of_a_set(groups: Iterable[FactGroup]) -> bool:
-    """Return whether a group counts no entity: "How many own Atlas?" where nobody does."""
-    return any(not group.count for group in groups)
-
-
-def not_related(text: str, question: FactQuestion | None, found: GraphFound | None) -> bool:
-    """Return whether no relationship of the graph answers "Does Fern depend on Quillon?", or "Who owns Fern?".
-
-    Such a question expresses a relationship type of the graph, and either begins with an auxiliary and names two
-    entities, or names one and has no further words to be explained. The edges of these entities were read.
-    """
-    if question is None or question.asked is not Asked.ONE or not question.types:
-        return False
-    if found is None or found.facts or found.truncated:
-        return False
-    named = {link.phrase for link in found.links if link.certainty >= LEAST_CERTAINTY}
-    asked = QuestionWords(text, frozenset(question.kind_words))
-    if len(named) > 1:
-        return AUXILIARY.issuperset(asked.tokens[:1])
-    name_places = {place for phrase in named for place in _places(asked.tokens, words(phrase))}
-    skipped = {*question.explained, *name_places}
-    occurring = [one for label in question.types for one in said_by(asked, label, skipped) if asked.is_in_words(one)]
-    said = {place for one in occurring for place in one.places}
-    if name_places and _is_owner(asked, name_places, {*question.explained} - said):
-        return False
-    in_turn = len({min(one.places) for one in occurring})
-    return bool(named and said) and in_turn <= MAX_HOPS and not asked.content(skipped | said)
-
-
-def _is_owner(question: QuestionWords, name: set[int], nouns: set[int]) -> bool:
-    """Return whether something of the name is asked about, and not the name: "services of Ada", "Ada's services"."""
-    tokens, before, after = question.tokens, min(name) - 1, max(name) + 1
-    while before > 0 and tokens[before] in _ARTICLES:
-        before -= 1
-    is_of = before > 0 and tokens[before] == "of" and tokens[before - 1] not in STOP_WORDS
-    return (is_of and before - 1 in nouns) or (after in nouns and question.is_possessed(after))
-
-
-def _of_evidence(query: Query) -> Filters:
-    """Return the filters that a fact's evidence has to meet: the question's, without kinds and entity types."""
-    return query.filters.altered(kinds=(), entity_types=())
-
-
-def _allowed(hit: GraphHit, conditions: Filters, records: Mapping[str, Record], as_of: datetime) -> bool:
-    """Whether all of a fact's evidence is valid and meets the filters; if it has none, whether no filters need it."""
-    known = [records[one] for one in hit.path.evidence if one is not None and one in records]
-    if not known and (conditions.time_range or conditions.task_id or conditions.tool_name or conditions.metadata):
-        return False
-    return all(valid(record, as_of) and meets(record, conditions) for record in known)
-
-
-def _result(
-    group: FactGroup, query: Query, question: FactQuestion, records: Mapping[str, Record], now: datetime
-) -> Result:
-    asked = question.asked if group.hits[0].path.types else question.of_type or question.asked
-    facts = FactSet(
-        asked=asked,
-        count=group.count,
-        complete=group.complete,
-        facts=tuple(_fact(hit, records) for hit in group.hits),
-    )
-    first, best = group.hits[0], facts.facts[0]
-    without = f"without {' or '.join(question.types)}" if asked is Asked.NOT and not first.path.types else ""
-    lacked = " or ".join(f"“{' '.join(label_words(label))}”" for label in question.types)
-    title, content = _title_and_content(facts, f"without a relationship {lacked}" if without else "")
-    read = [record for hit in group.hits for one in hit.path.evidence if one and (record := records.get(one))]
-    at = read[0].timestamp or read[0].created_at if read else None
-    ends = {hit.entity_type for hit in group.hits}
-    return Result(
-        id=_identity(first),
-        rank=1,
-        kind=Kind.FACT,
-        entity_type=ends.pop() if len(ends) == 1 else None,
-        title=title[:500],
-        content=content,
-        relevance=group.score,
-        recency=recency(at, now),
-        final=final_score(query.ranking, relevance=group.score, kind=Kind.FACT.value, at=at, now=now),
-        combined_score=group.score,
-        vector_score=None,
-        lexical_score=None,
-        graph_score=group.score,
-        rerank_score=None,
-        fused_rank=1,
-        ranks={Source.GRAPH: 1},
-        sources=(Source.GRAPH,),
-        reasons=(f"fact: {' → '.join(first.path.types) or without or 'is of the type that is asked for'}",),
-        paths=tuple(hit.path for hit in group.hits[:3] if hit.path.types),
-        citation=next((fact.citation for fact in facts.facts if fact.citation), None)
-        or Citation(type=SourceType.DOCUMENT, title=GRAPH, excerpt=best.text, reliability=best.confidence),
-        schema_version=1,
-        aged_from=at,
-        valid_at=first.path.valid_at if len(facts.facts) == 1 else None,
-        invalid_at=first.path.invalid_at if len(facts.facts) == 1 else None,
-        trusted=all(fact.trusted for fact in facts.facts),
-        facts=facts,
-    )
-
-
-def _title_and_content(found: FactSet, without: str) -> tuple[str, str]:
-    """Return the title and text of a result: the facts as sentences, or the names of a set of entities.
-
-    Parameters
-    ----------
-    without
-        What the entities of the set lack, in words; empty if they are not a set of those without a relationship.
-    """
-    sentences = list(dict.fromkeys(fact.text for fact in found.facts))
-    related = bool(found.facts[0].path.types)
-    title = sentences[0]
-    if found.asked is not Asked.ONE or found.count > 1 or not related:
-        counted = f"{'' if found.complete else 'at least '}{found.count} {without}".rstrip()
-        names = ", ".join(dict.fromkeys(fact.name for fact in found.facts))
-        title = f"{counted} in the graph: {names}"
-    lines = [f"{text}." for text in sentences] if related else [title]
-    more = found.count - len({fact.answer for fact in found.facts})
-    return title, "\n".join([*lines, *([f"… and {more} more."] if more > 0 else [])])
-
-
-def _fact(hit: GraphHit, records: Mapping[str, Record]) -> Fact:
-    path, name = hit.path, hit.name or hit.id
-    record = next((records[one] for one in path.evidence if one is not None and one in records), None)
-    return Fact(
-        text=_sentence(path) or name,
-        answer=hit.id,
-        name=name,
-        entity_type=hit.entity_type,
-        path=path,
-        confidence=hit.score,
-        trusted=hit.trusted and (record is None or record.trusted),
-        citation=cite(record) if record else None,
-    )
-
-
-def _sentence(path: Path) -> str:
-    """Return a path's relationships as one sentence, the last first, each from its source to its target."""
-    clauses = [sentence(*edge) for edge in path.edges(path.names)]
-    return ", and ".join(reversed(clauses))
-
-
-def _identity(hit: GraphHit) -> str:
-    """Return the id of a group of facts, by its entity and steps: stable for the same question and graph."""
-    path = hit.path
-    steps = [f"{'<' if inward else '>'}{kind}" for kind, inward in zip(path.types, path.inward, strict=True)]
-    identity = "|".join((f"fact:{path.ids[0]}", *steps))
-    return identity if can_be_id(identity) else f"fact:{hashlib.sha256(identity.encode()).hexdigest()[:40]}"
