@@ -331,6 +331,12 @@ def test_what_stands_in_no_relation_is_the_rest_of_its_kind(stages: DemoStages) 
     assert ([fact.answer for fact in facts.facts], facts.count) == (["cars", "carts"], 2)
 
 
+def test_what_the_rest_lacks_is_said_by_the_relationship_that_the_question_says_best(stages: DemoStages) -> None:
+    write(stages, ("ada", "OWNS", "boats"), ("boats", "BELONGS_TO", "fleet"), ada="Person", bob="Person", fleet="Fleet")
+    title = ask(stages, "Who does not own Boats?").results[0].title
+    assert title == "1 without a relationship “owns” in the graph: Bob"
+
+
 def test_the_rest_is_of_the_types_that_the_filters_leave(stages: DemoStages) -> None:
     write(stages, ("boats", "DEPENDS_ON", "atlas"), cars="Service", ada="Person")
     text = "Which services do not depend on Atlas?"
