@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import Filters, GraphHit, Path, Query, Record
+    from braid.models import Filters, GraphHit, Label, Path, Query, Record
     from braid.retrieval.stages.stage_messages import FactGroup, GraphFound
 
 GRAPH: Final = "knowledge graph"
@@ -91,7 +91,7 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
     Such a question expresses a relationship type of the graph, and either begins with an auxiliary and names two
     entities, or names one and has no further words to be explained. The edges of these entities were read.
     """
-    if question is None or question.asked is not Asked.ONE or question.narrowed or not question.types:
+    if question is None or question.asked is not Asked.ONE or not question.types:
         return False
     if found is None or found.facts or found.truncated:
         return False
@@ -101,25 +101,21 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
         return AUXILIARY.issuperset(asked.tokens[:1])
     name_places = {place for phrase in named for place in places_of_name(asked.tokens, words(phrase))}
     skipped = {*question.explained, *name_places}
-    occurring = [one for label in question.types for one in said_by(asked, label, skipped)]
+    occurring = [one for label in question.types for one in said_by(asked, label, skipped) if asked.is_in_words(one)]
     said = {place for one in occurring for place in one.places}
-    if name_places and _is_owner(asked, name_places, {*question.explained} - said, said):
+    if name_places and _is_owner(asked, name_places, {*question.explained} - said):
         return False
     in_turn = len({min(one.places) for one in occurring})
     return bool(named and said) and in_turn <= MAX_HOPS and not asked.content(skipped | said)
 
 
-def _is_owner(question: QuestionWords, name: set[int], nouns: set[int], said: set[int]) -> bool:
-    """Return whether something of the name is asked about, and not the name: "services of Ada", "Ada's services".
-
-    Not where "of" says the relationship itself.
-    """
+def _is_owner(question: QuestionWords, name: set[int], nouns: set[int]) -> bool:
+    """Return whether something of the name is asked about, and not the name: "services of Ada", "Ada's services"."""
     tokens, before, after = question.tokens, min(name) - 1, max(name) + 1
     while before > 0 and tokens[before] in ARTICLES:
         before -= 1
-    of = before > 0 and tokens[before] == "of" and before not in said
-    noun = before - 1 if of else after
-    return noun in nouns and tokens[noun] not in STOP_WORDS and (of or question.is_possessed(noun))
+    is_of = before > 0 and tokens[before] == "of" and tokens[before - 1] not in STOP_WORDS
+    return (is_of and before - 1 in nouns) or (after in nouns and question.is_possessed(after))
 
 
 def _of_evidence(query: Query) -> Filters:
@@ -147,7 +143,7 @@ def _result(
     )
     first, best = group.hits[0], facts.facts[0]
     without = f"without {' or '.join(question.types)}" if asked is Asked.NOT and not first.path.types else ""
-    lacked = " or ".join(f"“{' '.join(label_words(label))}”" for label in question.types)
+    lacked = " or ".join(f"“{' '.join(label_words(label))}”" for label in _best_said(query.text, question))
     title, content = _title_and_content(facts, f"without a relationship {lacked}" if without else "")
     read = [record for hit in group.hits for one in hit.path.evidence if one and (record := records.get(one))]
     at = read[0].timestamp or read[0].created_at if read else None
@@ -181,6 +177,16 @@ def _result(
         trusted=all(fact.trusted for fact in facts.facts),
         facts=facts,
     )
+
+
+def _best_said(text: str, question: FactQuestion) -> list[Label]:
+    """Return the relationship types that a question says best: OWNS by "own", and not its synonym BELONGS_TO."""
+    asked = QuestionWords(text, frozenset(question.kind_words))
+    quality = {
+        label: max((one.quality for one in said_by(asked, label, question.explained)), default=0.0)
+        for label in question.types
+    }
+    return [label for label in question.types if quality[label] == max(quality.values())]
 
 
 def _title_and_content(found: FactSet, without: str) -> tuple[str, str]:
