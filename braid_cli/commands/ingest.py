@@ -65,7 +65,8 @@ def ingest(
         typer.Option(
             "--map",
             help="Use a column of tables as title (the heading above a row's text), text, timestamp, valid_at, "
-            "invalid_at or a metadata field; each row becomes a chunk.",
+            "invalid_at or a metadata field; each row becomes a chunk. Only title and text are searched: without text, "
+            "all other columns are the text.",
             metavar="FIELD=COLUMN",
         ),
     ] = None,

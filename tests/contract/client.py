@@ -439,6 +439,10 @@ class BraidContract:
         unknown = braid.search("What of the Ledger?", filters={"metadata": ["berth"]}).answer
         assert NOTHING_PASSES not in unknown.plan.reasons
         assert (unknown.results, unknown.plan.unknown_fields) == ((), ("berth",))
+        braid.add({"id": "pump", "type": "Pump", "name": "Pump 4", "content": "The pump of the ledger's cellar."})
+        for types, nothing in ((["Pumb"], True), (["Pump"], False)):
+            plan = braid.search("What of the Ledger?", filters={"entity_types": types}).answer.plan
+            assert (NOTHING_PASSES in plan.reasons) is nothing
 
     def test_dates_of_python_are_taken_wherever_a_date_is(self, braid: Braid) -> None:
         braid.add({"id": "old", "text": LEDGER, "invalid_at": date(2024, 3, 1), "metadata": {"day": date(2024, 1, 9)}})

@@ -61,6 +61,21 @@ def test_a_tenant_has_its_own_data(in_process: Braid) -> None:
     assert repr(ours).endswith("tenant='ours')")
 
 
+@pytest.mark.parametrize("settings", [None, Settings()])
+def test_a_relative_path_is_of_the_folder_in_which_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Settings | None
+) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "first")
+    with Braid("store", settings=settings) as braid:
+        monkeypatch.chdir(tmp_path / "second")
+        braid.add({"id": "a", "text": "The ledger is kept by the Harbour team."})
+        monkeypatch.chdir(tmp_path)
+        assert [result.id for result in braid.search("Who keeps the ledger?")] == ["a"]
+    assert (tmp_path / "first" / "store").is_dir()
+
+
 def test_a_store_that_was_closed_says_so_instead_of_finding_nothing(tmp_path: Path) -> None:
     with Braid(tmp_path) as store:
         assert store.stats().records == 0

@@ -540,6 +540,19 @@ def test_a_posted_document_whose_import_was_cut_off_is_removed_a_week_later_with
     assert len(list(store.objects.list("globex", "posted/"))) == 1
 
 
+def test_what_an_import_reported_is_removed_after_90_days_with_the_next_one(store: DemoStages) -> None:
+    old, recent = time.time_ns() - 91 * 24 * 3_600 * 10**9, time.time_ns() - 89 * 24 * 3_600 * 10**9
+    for when in (old, recent):
+        for name in ("import", "report"):
+            store.objects.put(TENANT, f"ingest/{when:020d}-ab/{name}.json", b"{}")
+    store.objects.put("globex", f"ingest/{old:020d}-ab/import.json", b"{}")
+    begun = post(FrontDoor(store), "It closes at eight.")
+    assert ended(store.imports, begun).status is ImportStatus.WRITTEN
+    left = {info.key.split("/")[1] for info in store.objects.list(TENANT, "ingest/")}
+    assert left == {f"{recent:020d}-ab", begun}
+    assert len(list(store.objects.list("globex", "ingest/"))) == 1
+
+
 def test_what_is_posted_and_what_a_folder_has_under_the_same_id_are_not_mixed(
     store: DemoStages, tmp_path: Path
 ) -> None:

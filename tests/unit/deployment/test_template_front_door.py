@@ -119,6 +119,8 @@ def test_the_stage_throttles_and_logs_without_paths_and_only_the_interface_may_c
     assert permission["SourceArn"].endswith(":${FrontDoor}/*")
     # Events come in the format of the sample that all tests of the interface begin with.
     assert RESOURCES["FrontDoorIntegration"]["Properties"]["PayloadFormatVersion"] == SAMPLE["version"]
+    # A version is asked once that is allowed, where versions begin or cease to be asked.
+    assert RESOURCES["FrontDoorIntegration"]["DependsOn"] == "FrontDoorPermission"
 
 
 def test_no_statement_reaches_every_resource_but_those_that_cannot_be_narrowed() -> None:

@@ -10,9 +10,11 @@ import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from braid.engines.embedded.search import hnsw_files, knn
 from braid.engines.embedded.search.hnsw_graph import HnswGraph
+from braid.engines.embedded.search.hnsw_segments import Segment, Tail
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.models import Filters
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from braid.engines.embedded.search.hnsw_segments import Keys
     from braid.models import Record
 
 QUESTION = random_vector(random.Random(1))  # noqa: S311 - a fixed sequence, no secret
@@ -89,6 +92,25 @@ def test_a_graph_that_is_behind_catches_up(saved: Path, added: list[int]) -> Non
     added.clear()
     assert through_graph(opened(saved)) == exactly(saved)
     assert added == [400]
+
+
+@pytest.mark.parametrize("part", [Tail, Segment])
+def test_a_graph_whose_update_was_interrupted_finds_everything(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, part: type[Tail] | type[Segment]
+) -> None:
+    def interrupted(self: Tail | Segment, keys: Keys, _vectors: object) -> None:
+        if isinstance(self, Tail):
+            self._keys = np.concatenate((self._keys, keys))
+        raise KeyboardInterrupt
+
+    index = opened(saved)
+    through_graph(index)
+    index.upsert(rows(50, seed=7, first=1_000))
+    with monkeypatch.context() as patched:
+        patched.setattr(part, "add", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index.optimise(ACME)
+    assert through_graph(index) == exactly(saved)
 
 
 def test_a_graph_that_only_lost_vectors_catches_up(saved: Path) -> None:

@@ -46,7 +46,7 @@ NOT_ASKING = {"braid.api", "braid.ingestion", "braid.reembedding", "braid_cli", 
     [
         (HELP, 6, DEPLOYED | {"braid.models", "braid.settings", "pydantic", "numpy", "onnxruntime"}),
         ("from braid import Braid; Braid()", 70, DEPLOYED | NOT_ASKING | {"numpy", "onnxruntime", "sqlite3"}),
-        (QUESTION, 100, DEPLOYED | NOT_ASKING),
+        (QUESTION, 103, DEPLOYED | NOT_ASKING),
     ],
     ids=["the help", "a library that is ready", "a question"],
 )

@@ -355,6 +355,40 @@ def test_what_is_asked_of_something_that_belongs_to_a_name_is_not_denied_of_the_
     assert NOT_RELATED not in ask(stages, text).plan.reasons
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Which agent handles Tarn?", ["Ada handles Tarn"]),
+        ("Which quokka handles Tarn?", []),
+        ("Which service holds Tarn?", []),
+        ("Which service family does Moss belong to?", ["Moss belongs to Reeds"]),
+        ("How many service families does Ada own?", []),
+        ("Which families does Ada own?", ["Ada owns Reeds", "Ada owns Sedges"]),
+        ("Is Tarn open?", []),
+        ("Is Moss live?", []),
+    ],
+)
+def test_a_relationship_that_the_graph_has_is_not_denied(stages: DemoStages, text: str, expected: list[str]) -> None:
+    kinds = {"ada": "Person", "bob": "Person", "tarn": "Ticket", "reeds": "Family", "sedges": "Family", "ely": "Town"}
+    edges = [("ada", "HANDLES", "tarn"), ("bob", "OPENED", "tarn"), ("moss", "BELONGS_TO", "reeds")]
+    edges += [("ada", "OWNS", one) for one in ("reeds", "sedges", "tarn")]
+    write(stages, *edges, ("moss", "LIVES_IN", "ely"), **kinds)
+    stages.graph.upsert([Vertex(tenant_id=TENANT, id="page", entity_type="Document", has_record=True)], [])
+    answer = ask(stages, text)
+    assert [one for result in answer.results for one in texts(result)] == expected
+    assert not {NOT_RELATED, NONE_WITH}.intersection(answer.plan.reasons)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["How many services does Bob have?", "Which services does Bob have?", "Services of Bob", "All services of Bob"],
+)
+def test_a_relationship_that_of_or_have_alone_may_mean_is_not_denied(stages: DemoStages, text: str) -> None:
+    write(stages, ("ada", "OWNS", "moss"), ("bob", "MAINTAINS", "fern"), ada="Person", bob="Person")
+    assert not {NOT_RELATED, NONE_WITH}.intersection(ask(stages, text).plan.reasons)
+    assert NONE_WITH in ask(stages, "How many services does Bob own?").plan.reasons
+
+
 def test_what_was_done_today_is_not_all_that_holds_today(stages: DemoStages) -> None:
     write(stages, ("bob", "OPENED", "t1"), ("bob", "OWNS", "moss"), bob="Person", t1="Ticket")
     assert not any(result.facts for result in ask(stages, "How many tickets did Bob open today?").results)
@@ -399,6 +433,12 @@ def test_what_stands_in_no_relation_is_the_rest_of_its_kind(stages: DemoStages) 
     write(stages, ("boats", "DEPENDS_ON", "atlas"), cars="Service", carts="Service", ada="Person")
     facts = stated(ask(stages, "Which services do not depend on Atlas?"))
     assert ([fact.answer for fact in facts.facts], facts.count) == (["cars", "carts"], 2)
+
+
+def test_what_the_rest_lacks_is_said_by_the_relationship_that_the_question_says_best(stages: DemoStages) -> None:
+    write(stages, ("ada", "OWNS", "boats"), ("boats", "BELONGS_TO", "fleet"), ada="Person", bob="Person", fleet="Fleet")
+    title = ask(stages, "Who does not own Boats?").results[0].title
+    assert title == "1 without a relationship “owns” in the graph: Bob"
 
 
 def test_the_rest_is_of_the_types_that_the_filters_leave(stages: DemoStages) -> None:

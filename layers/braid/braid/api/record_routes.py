@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
-import time
 from contextlib import suppress
 from http import HTTPStatus
 from itertools import islice
@@ -56,6 +54,7 @@ from braid.ports.ingestion import (
     WriteRequest,
 )
 from braid.ports.keys import check_object_key, encode
+from braid.ports.object_store import timed_name
 from braid.ports.schema_registry import SchemaVersion
 from braid.retrieval.listing import READ_AT_ONCE, documents, names
 
@@ -325,7 +324,7 @@ def add_import_routes(api: Api) -> None:
             library.quotas.take_import(api.tenant_id)
             library.quotas.take_writes(api.tenant_id, 1)
             refuse_while_deleted(api.tenant_id, library.cache)
-            import_id = secrets.token_hex(16)
+            import_id = timed_name()
             start(import_id)
             return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
 
@@ -387,7 +386,7 @@ def _posted_key(name: str) -> str:
         raise InvalidRequest.of("name", f"ends with {SUFFIX}; post its content as the metadata of the document")
     try:
         parts = (POSTED_PART + part for part in check_object_key(name).split("/"))
-        key = "/".join((f"{POSTED}{time.time_ns():020d}-{secrets.token_hex(4)}", *parts))
+        key = "/".join((f"{POSTED}{timed_name()}", *parts))
         return check_object_key(key + SUFFIX).removesuffix(SUFFIX)
     except InvalidRequest as error:
         raise InvalidRequest.of("name", str(error).removeprefix("key: ")) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -184,11 +185,16 @@ def _is_path(text: str) -> bool:
     if "\n" in text or "\0" in text or "://" in text or len(text) > _LONGEST_PATH:
         return False
     written = text.endswith(("/", "\\", *READERS)) and not any(letter.isspace() for letter in text)
-    return written or (" " not in text.strip() and Path(text).exists() and ("/" in text or "." in text))
+    return written or (" " not in text.strip() and ("/" in text or "." in text) and _exists(text))
+
+
+def _exists(path: str | Path) -> bool:
+    """Return whether a file or folder exists; the method of pathlib raises where a name is too long."""
+    return os.path.exists(path)  # noqa: PTH110
 
 
 def _of_path(path: Path, place: str) -> Iterator[Item | Documents]:
-    if not path.exists():
+    if not _exists(path):
         raise InvalidRequest.of(place, f"{path} does not exist")
     if path.suffix == ".jsonl" and path.is_file():
         with path.open("rb") as lines:

@@ -135,7 +135,7 @@ class Braid:
             home = {} if path is None else {"home": Path(path).expanduser()}
             settings = read_settings(engine=EngineKind.EMBEDDED, **home)
         elif path is not None:
-            settings = settings.model_copy(update={"home": Path(path).expanduser()})
+            settings = settings.model_copy(update={"home": Path(path).expanduser().absolute()})
         self._use(InProcess(settings), tenant)
 
     @classmethod

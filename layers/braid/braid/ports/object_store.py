@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
+import time
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, TypeVar, runtime_checkable
 
 from pydantic import Field
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_LINE_BYTES = 10_000_000
 """Longest line of an object that is accepted: a whole line is held in memory."""
+_DELETED_WITH_EACH: Final = 30
 _READ_ATTEMPTS: Final = 10
 _READ_WAIT_S: Final = 0.02
 _T = TypeVar("_T")
@@ -156,6 +160,24 @@ def _read_full(stream: BinaryIO, size: int) -> bytes:
         pieces.append(piece)
         missing -= len(piece)
     return b"".join(pieces)
+
+
+def timed_name() -> str:
+    """Return a new name that begins with the time: names sort by it, and :func:`delete_older` reads it."""
+    return f"{time.time_ns():020d}-{secrets.token_hex(8)}"
+
+
+def time_in(key: str, prefix: str) -> int:
+    """Return the time, in nanoseconds since 1970, of a :func:`timed_name` after a prefix; 0 of any other key."""
+    digits = key.removeprefix(prefix).partition("-")[0] if key.startswith(prefix) else ""
+    return int(digits) if digits.isascii() and digits.isdigit() else 0
+
+
+def delete_older(objects: ObjectStore, tenant_id: str, prefix: str, age_ns: int) -> None:
+    """Delete some of a tenant's oldest objects that have a timed name after a prefix, if they are older than that."""
+    before, first = time.time_ns() - age_ns, islice(objects.list(tenant_id, prefix), _DELETED_WITH_EACH)
+    if old := [info.key for info in first if 0 < time_in(info.key, prefix) < before]:
+        objects.delete_many(tenant_id, old)
 
 
 def lines_of(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:

@@ -332,7 +332,7 @@ class Settings(BaseSettings):
     def _home_is_a_folder(cls, home: Path) -> Path:
         if home.exists() and not home.is_dir():
             raise ValueError(f"{home} is not a folder")
-        return home
+        return home.absolute()  # the working folder may change
 
     @model_validator(mode="after")
     def _aws_needs_endpoints(self) -> Self:

@@ -41,7 +41,7 @@ MAX_VERTICES: Final = 100_000
 _KINDS: Final = tuple(
     word_set(group)
     for group in (
-        "person people man woman employee engineer colleague user human",
+        "person people man woman employee engineer colleague user human agent",
         "organization organisation company team group firm vendor supplier customer department squad club agency",
         "place location city country state region town site",
         "service system application app",
@@ -333,7 +333,9 @@ def _kinds(question: QuestionWords, stats: GraphStats, said: Mapping[Label, Sequ
             explained |= {noun, noun + 1}  # "How many *opened tickets* are about Atlas?"
     if noun is not None and (noun in explained or noun not in heads):
         explained.add(noun)
-        kinds = _of_kind(tokens[noun], types)
+        # "Which *service families* …" asks for families.
+        is_compound = noun + 1 in explained and bool(_exactly(tokens[noun + 1], types))
+        kinds = [] if is_compound else _of_kind(tokens[noun], types)
         if kinds or tokens[0] not in {"who", "whom"}:
             return _Kinds(kinds, explained) if kinds else _of_unknown(question, noun, types, explained, heads)
     if {"who", "whom"}.intersection(tokens):

@@ -220,6 +220,10 @@ class QuestionWords:
     def _possessed(self) -> frozenset[str]:
         return frozenset(word for found in _POSSESSED.findall(self.text) for word in words(found))
 
+    def is_in_words(self, said: Occurrence) -> bool:
+        """Return whether a relationship is expressed by more than "of", "in" or "have", which may mean another one."""
+        return any(self.tokens[place] not in EMPTY for place in said.places)
+
     def is_possessed(self, place: int) -> bool:
         """Return whether a word is behind a possessive: "Ada's *services*"."""
         return self.tokens[place] in self._possessed
@@ -310,8 +314,10 @@ class QuestionWords:
         return self.tokens[place] in _NEEDED and (following == ["for"] or following[:1] == ["to"])
 
     def _is_adjective(self, place: int) -> bool:
-        """Return whether a word says how something is, and nothing of what it does: "open tickets", "are live"."""
-        return self.tokens[place] in _ADJECTIVES and not _BEFORE_ADJECTIVE.isdisjoint(self.tokens[place - 1 : place])
+        """Return whether a word says how something is, and not what it does: "open tickets", "Is Atlas live?"."""
+        is_last = place == len(self.tokens) - 1 and self.tokens[0] in BEING
+        before = self.tokens[place - 1 : place]
+        return self.tokens[place] in _ADJECTIVES and (is_last or not _BEFORE_ADJECTIVE.isdisjoint(before))
 
     def agent(self, parts: Sequence[str], place: int, *, named: bool) -> Side:
         """Return the sides of a word on which a name, if there is one, is its agent: the one that owns or depends.

@@ -12,7 +12,7 @@ from braid.errors import ObjectMissing
 from braid.ingestion.bulk.step_messages import BatchCounts, BatchRange, BatchResult
 from braid.ports.batches import batches
 from braid.ports.ingestion import JobReport
-from braid.ports.object_store import read_object
+from braid.ports.object_store import delete_older, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,6 +26,8 @@ PAGE_BATCHES = 8_000
 and each page takes 14 of the 25,000 events that an execution may have."""
 READS_AT_ONCE = 10
 """Results that are read in parallel: as many as an AWS client keeps connections."""
+REPORTED_NS = 90 * 24 * 3_600 * 1_000_000_000
+"""Nanoseconds for which the report and the errors of an import by the API are kept, as histories of workflows are."""
 _RANGES = TypeAdapter(tuple[BatchRange, ...])
 
 
@@ -71,9 +73,10 @@ def mark_begun(tenant_id: str, name: str, objects: ObjectStore) -> Iterator[None
 
 
 def forget(job: ImportJob, objects: ObjectStore) -> None:
-    """Delete everything but the report and the errors."""
+    """Delete everything but the report and the errors, and those of imports that were long ago."""
     for part in ("pages", "results"):
         _forget(job.tenant_id, job.name, part, objects)
+    delete_older(objects, job.tenant_id, _folder(""), REPORTED_NS)
 
 
 def _forget(tenant_id: str, name: str, part: str, objects: ObjectStore) -> None:

@@ -18,7 +18,6 @@ import json
 import os
 import time
 from dataclasses import asdict, replace
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -41,7 +40,7 @@ from braid.ingestion.documents.metadata_files import MAX_BYTES, SUFFIX, document
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ports.batches import batches
 from braid.ports.ingestion import ARRIVING, POSTED, POSTED_PART
-from braid.ports.object_store import retry_if_replaced
+from braid.ports.object_store import delete_older, retry_if_replaced, time_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,7 +59,6 @@ _MEMORY_BYTES: Final = 1024 * 1024 * 1024
 """Memory limit of the reader process; it leaves room for the encoder in the smallest function."""
 _ABANDONED_NS: Final = 7 * 24 * 3_600 * 1_000_000_000
 """Nanoseconds after its post in which a document is imported, tried again by hand, or never."""
-_REMOVED_WITH_EACH: Final = 10
 _CLOCKS_DIFFER_NS: Final = 60_000_000_000
 """Nanoseconds by which the clocks of two machines may differ."""
 
@@ -157,7 +155,7 @@ def _cut(
         path=path,
         document=identity,
         size=info.size_bytes,
-        modified_ns=_posted_ns(info),
+        modified_ns=time_in(info.key, POSTED),
         sha256=sha256,
         options=info.version,
         chunks=len(records),
@@ -172,7 +170,7 @@ def _kept(tenant_id: str, path: str, info: ObjectInfo, reason: Unreadable, store
     before = None if isinstance(reason, Empty) else read_upload(store.objects, tenant_id, path)
     told = f"{reason}; {KEPT}" if before is not None and before.chunks else str(reason)
     state = before or FileState(path, document_id(COLLECTION, path))
-    return replace(state, modified_ns=_posted_ns(info), options=info.version, skipped=told)
+    return replace(state, modified_ns=time_in(info.key, POSTED), options=info.version, skipped=told)
 
 
 def require_newest(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str) -> None:
@@ -239,25 +237,14 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, wh
             put_upload(store.objects, tenant_id, state)
     if key.startswith(POSTED):
         _delete_posted(tenant_id, key, store)
-        _remove_abandoned(tenant_id, store)
+        # Of imports that were cut off long ago: nothing else would remove them, and they are texts.
+        delete_older(store.objects, tenant_id, POSTED, _ABANDONED_NS)
 
 
 def _delete_posted(tenant_id: str, key: str, store: DocumentStore) -> None:
     """Delete a posted document with its metadata file; do nothing for one that was put into the bucket."""
     if key.startswith(POSTED):
         store.objects.delete_many(tenant_id, [key, key + SUFFIX])
-
-
-def _remove_abandoned(tenant_id: str, store: DocumentStore) -> None:
-    """Remove the oldest posted documents whose imports were cut off long ago: nothing else would, and they are texts.
-
-    They sort by the time of their post.
-    """
-    before = time.time_ns() - _ABANDONED_NS
-    for info in islice(store.objects.list(tenant_id, POSTED), _REMOVED_WITH_EACH):
-        if not 0 < _posted_ns(info) < before:
-            return
-        store.objects.delete(tenant_id, info.key)
 
 
 def _read(
@@ -324,18 +311,12 @@ def _state_of_older_version(tenant_id: str, path: str, info: ObjectInfo, store: 
     if is_newest and info.key.startswith(POSTED):
         newest = before.modified_ns if before else 0
         # A time in the future is from a wrong clock; otherwise nothing could replace that version until then.
-        is_newest = newest <= _posted_ns(info) or newest > time.time_ns() + _CLOCKS_DIFFER_NS
+        is_newest = newest <= time_in(info.key, POSTED) or newest > time.time_ns() + _CLOCKS_DIFFER_NS
         if not is_newest:
             _delete_posted(tenant_id, info.key, store)  # nothing else would remove it
     if not is_newest:
         raise ObjectChanged(f"another version of document {info.key!r} was stored while this one was read")
     return before
-
-
-def _posted_ns(info: ObjectInfo) -> int:
-    """Return when a document was posted, in nanoseconds since 1970 as its key has them; 0 of one that was not."""
-    posted = info.key.removeprefix(POSTED).partition("-")[0] if info.key.startswith(POSTED) else ""
-    return int(posted) if posted.isascii() and posted.isdigit() else 0
 
 
 def _pending(lines_key: str) -> str:

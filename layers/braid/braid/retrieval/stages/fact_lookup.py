@@ -77,14 +77,15 @@ def find_facts(
 ) -> tuple[FactGroup, ...]:
     """Return the facts that answer a question, in groups, best first; empty if it asks for none.
 
-    A question that names no entity is answered only if it asks for a set of all entities of a type.
+    A question that names no entity is answered only if it asks for a set of all entities of a type. If there are only
+    relationships that the question says and that do not answer it, the group has no hits.
     """
     kinds = query.filters.kinds
     if asked is None or (kinds and Kind.FACT not in kinds):
         return ()
     lookup = _Lookup(graph, query, asked, links, as_of)
     if lookup.anchors:
-        return lookup.groups()
+        return lookup.groups() or lookup.no_answers()
     found = find_entity_set(graph, query, asked, as_of=as_of) if asked.of_type else None
     return () if found is None else _set_of(found, 1.0)
 
@@ -117,6 +118,8 @@ class _Lookup:
         """Nouns for what is around those who are asked for."""
         self.only_kinds = asked.only_kinds and self.asking_places.issuperset(asked.explained)
         """Whether the noun for what is asked, which no relationship is compared with, excludes other types."""
+        self.is_related = False
+        """Whether a relationship that the question says was read, also one that is no answer to it."""
 
     def groups(self) -> tuple[FactGroup, ...]:
         """Return the paths along all relationships that the question expresses in turn; if there are none, along one.
@@ -157,6 +160,11 @@ class _Lookup:
         denied = self.asked.asked is Asked.NOT
         return says_more(self.question.tokens, names, said, self.asked.explained, denied=denied)
 
+    def no_answers(self) -> tuple[FactGroup, ...]:
+        """Return a group without hits if relationships of the question's only name were read that do not answer it."""
+        one_name = len({anchor.places for anchor in self.anchors}) == 1
+        return (FactGroup(score=0.0, count=1, complete=False, hits=()),) if self.is_related and one_name else ()
+
     def _is_one(self, ranked: Sequence[RankedFacts]) -> bool:
         """Return whether one entity is asked for and one is found, so that no word before the noun can leave it out."""
         return self.asked.asked is Asked.ONE and len({hit.id for group in ranked for hit in group.hits}) == 1
@@ -164,9 +172,10 @@ class _Lookup:
     def _is_empty_set(self, found: GraphResult, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
         """Return whether a question asks for all or how many are related to its names, and none of any type is.
 
-        Only if a relationship is expressed that explains the question, the requested type is one of the graph, and no
-        filter may have left entities out; nor are there relationships of a type whose direction is in doubt.
+        Only if a word expresses a relationship that explains the question, the requested type is one of the graph, and
+        no filter may have left entities out; nor are there relationships of a type whose direction is in doubt.
         """
+        relations = [(label, one) for label, one in relations if self.question.is_in_words(one)]
         asked, filters = self.asked, self.query.filters
         if asked.asked is Asked.ONE or not asked.kinds or filters != Filters(trusted_only=filters.trusted_only):
             return False
@@ -182,8 +191,11 @@ class _Lookup:
 
     def _ranked(self, found: GraphResult, chain: Sequence[int]) -> list[RankedFacts]:
         scored = []
-        for hit in filter(self._may_answer, found.hits):
+        for hit in found.hits:
             explained = self._explained(hit)
+            self.is_related |= explained is not None
+            if not self._may_answer(hit):
+                continue
             if explained is not None and explained.places.issuperset(chain):
                 scored.append((hit, explained.score, explained.wording))
             elif explained is None and self.asked.anything and len(hit.path.types) == 1:

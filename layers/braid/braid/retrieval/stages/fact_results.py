@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import Filters, GraphHit, Path, Query, Record
+    from braid.models import Filters, GraphHit, Label, Path, Query, Record
     from braid.retrieval.stages.stage_messages import FactGroup, GraphFound
 
 GRAPH: Final = "knowledge graph"
@@ -94,7 +94,7 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
     relationships, and nothing is joined: what answers "Who owns Fern and who works on it?" is not known. The edges of
     these entities were read.
     """
-    if question is None or question.asked is not Asked.ONE or question.narrowed or not question.types:
+    if question is None or question.asked is not Asked.ONE or not question.types:
         return False
     if found is None or found.facts or found.truncated:
         return False
@@ -103,7 +103,9 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
     names = [places_of_name(asked.tokens, words(phrase)) for phrase in phrases]
     places = frozenset[int]().union(*names)
     skipped = {*question.explained, *places}
-    occurring = [(label, one) for label in question.types for one in said_by(asked, label, skipped)]
+    occurring = [
+        (label, one) for label in question.types for one in said_by(asked, label, skipped) if asked.is_in_words(one)
+    ]
     if not all(name and is_end(asked.tokens, name, occurring) for name in names):
         return False
     said = {place for _, one in occurring for place in one.places}
@@ -149,7 +151,7 @@ def _result(
     )
     first, best = group.hits[0], facts.facts[0]
     without = f"without {' or '.join(question.types)}" if asked is Asked.NOT and not first.path.types else ""
-    lacked = " or ".join(f"“{' '.join(label_words(label))}”" for label in question.types)
+    lacked = " or ".join(f"“{' '.join(label_words(label))}”" for label in _best_said(query.text, question))
     title, content = _title_and_content(facts, f"without a relationship {lacked}" if without else "")
     read = [record for hit in group.hits for one in hit.path.evidence if one and (record := records.get(one))]
     at = read[0].timestamp or read[0].created_at if read else None
@@ -183,6 +185,16 @@ def _result(
         trusted=all(fact.trusted for fact in facts.facts),
         facts=facts,
     )
+
+
+def _best_said(text: str, question: FactQuestion) -> list[Label]:
+    """Return the relationship types that a question says best: OWNS by "own", and not its synonym BELONGS_TO."""
+    asked = QuestionWords(text, frozenset(question.kind_words))
+    quality = {
+        label: max((one.quality for one in said_by(asked, label, question.explained)), default=0.0)
+        for label in question.types
+    }
+    return [label for label in question.types if quality[label] == max(quality.values())]
 
 
 def _title_and_content(found: FactSet, without: str) -> tuple[str, str]:

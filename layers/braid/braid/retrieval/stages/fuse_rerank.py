@@ -216,7 +216,7 @@ def _plan_with_reasons(request: FuseRequest, groups: Sequence[FactGroup]) -> Pla
     if unfiltered and none_of_a_set(groups):
         of_those_without = plan.facts is not None and Asked.NOT in (plan.facts.asked, plan.facts.of_type)
         reasons.append(NONE_WITHOUT if of_those_without else NONE_WITH)
-    if query.filters.metadata and not (found or narrowed):
+    if (query.filters.metadata or query.filters.entity_types) and not (found or narrowed or groups):
         reasons.append(NOTHING_PASSES)
     return plan.altered(reasons=(*plan.reasons, *reasons)) if reasons else plan
 

@@ -138,7 +138,8 @@ class FactGroup(Frozen):
     complete: bool
     """Whether no bound of the look-up left any out."""
     hits: tuple[GraphHit, ...]
-    """The answers, each with the path to it from an entity that the question names."""
+    """The answers, each with the path to it from an entity that the question names. None if there are relationships
+    that the question says, but that are of other types than it asks for, or too uncertain."""
 
 
 class GraphFound(Frozen):

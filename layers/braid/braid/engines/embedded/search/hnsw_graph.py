@@ -18,6 +18,7 @@ import json
 import logging
 import threading
 from collections import deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -132,7 +133,7 @@ class HnswGraph:
         """
         with holding(self._lock):
             # A half-updated graph would be of no use to the next search either.
-            with suspended():
+            with suspended(), self._read_again_if_it_fails():
                 newest = self._newest_in_segment
                 followed = self._follow(connection, len(query), MAX_TAIL)
                 if self._newest_in_segment != newest:  # else saving failed before, or there was nothing to save
@@ -148,7 +149,7 @@ class HnswGraph:
 
     def keep_up(self, connection: sqlite3.Connection, dimension: int) -> None:
         """After a write: add the newer vectors to a segment if they are many, and continue a rebuild."""
-        with self._lock:
+        with self._lock, self._read_again_if_it_fails():
             newest = self._newest_in_segment if self._dimension else self._files.saved_until()[0]
             is_behind = has_more_vectors(connection, self._tenant, self._space, than=ADDED_AT_ONCE, after=newest)
             if (is_behind or self._worn()) and self._follow(connection, dimension, ADDED_AT_ONCE):
@@ -159,10 +160,19 @@ class HnswGraph:
         """Add all newer vectors to segments, rebuild those with many removed ones, and save what changed."""
         more = True
         while more:  # between two steps others can search or write
-            with self._lock:
+            with self._lock, self._read_again_if_it_fails():
                 more = self._follow(connection, dimension, 0) and self._rebuild_some(connection)
                 if not more and self._unsaved:
                     self._save(connection)
+
+    @contextmanager
+    def _read_again_if_it_fails(self) -> Iterator[None]:
+        """Reset the graph if the block fails, or Ctrl-C ends it: a half-updated graph lacks vectors for good."""
+        try:
+            yield
+        except BaseException:
+            self._reset(0)
+            raise
 
     @property
     def _parts(self) -> list[Tail | Segment]:
