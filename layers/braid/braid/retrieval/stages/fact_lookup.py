@@ -23,11 +23,10 @@ from braid.models import (
 from braid.models.records import DEFAULT_ENTITY_TYPE
 from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
 from braid.ranking.graph_queries_and_facts import LEAST_FACT_SCORE, RankedFacts, rank_facts
-from braid.retrieval.stages.conditions_by_name import read_conditions
+from braid.retrieval.stages.conditions_by_name import ARTICLES, DENYING, is_end, read_conditions, says_more, who_is_in
 from braid.retrieval.stages.entity_sets import find_entity_set
 from braid.retrieval.stages.joined_names import Join, facts_of_all, facts_of_joined, joined_names
 from braid.retrieval.stages.stage_messages import FactGroup
-from braid.retrieval.stages.unclear_questions import ARTICLES, DENYING, is_end, says_more, who_is_in
 from braid.understanding.fact_questions import is_named_by
 from braid.understanding.multi_hop import label_words
 from braid.understanding.question_relations import (

@@ -16,9 +16,9 @@ from braid.models import Asked, Citation, Fact, FactQuestion, FactSet, Kind, Res
 from braid.models.enums_and_scalars import can_be_id
 from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
+from braid.retrieval.stages.conditions_by_name import has_conjunction, is_end, says_more, who_is_in
 from braid.retrieval.stages.fact_lookup import LEAST_CERTAINTY, places_of_name
 from braid.retrieval.stages.results_and_citations import cite
-from braid.retrieval.stages.unclear_questions import has_conjunction, is_end, says_more, who_is_in
 from braid.understanding.multi_hop import label_words
 from braid.understanding.question_relations import AUXILIARY, QuestionWords, said_by, sentence
 from braid.understanding.tokens import STOP_WORDS, words

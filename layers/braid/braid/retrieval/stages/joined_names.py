@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Asked
 from braid.ranking.graph_queries_and_facts import RankedFacts
-from braid.retrieval.stages.unclear_questions import DENYING
+from braid.retrieval.stages.conditions_by_name import DENYING
 from braid.understanding.tokens import word_set
 
 if TYPE_CHECKING:
