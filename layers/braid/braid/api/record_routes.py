@@ -357,7 +357,8 @@ def add_import_routes(api: Api) -> None:
 
         def start(import_id: str) -> None:
             if document.metadata is not None:
-                library.objects.put(api.tenant_id, object_key + SUFFIX, json.dumps(document.metadata).encode())
+                stated = json.dumps(document.metadata, ensure_ascii=False, separators=(",", ":")).encode()
+                library.objects.put(api.tenant_id, object_key + SUFFIX, stated)
             library.objects.put(api.tenant_id, object_key, document.content)
             try:
                 library.imports.start(api.tenant_id, import_id, ImportAsked(key=object_key))
