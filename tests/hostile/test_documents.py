@@ -544,13 +544,26 @@ def test_what_an_import_reported_is_removed_after_90_days_with_the_next_one(stor
     old, recent = time.time_ns() - 91 * 24 * 3_600 * 10**9, time.time_ns() - 89 * 24 * 3_600 * 10**9
     for when in (old, recent):
         for name in ("import", "report"):
-            store.objects.put(TENANT, f"ingest/{when:020d}-ab/{name}.json", b"{}")
-    store.objects.put("globex", f"ingest/{old:020d}-ab/import.json", b"{}")
+            store.objects.put(TENANT, f"ingest/api-{when:020d}-ab/{name}.json", b"{}")
+    store.objects.put("globex", f"ingest/api-{old:020d}-ab/import.json", b"{}")
     begun = post(FrontDoor(store), "It closes at eight.")
     assert ended(store.imports, begun).status is ImportStatus.WRITTEN
     left = {info.key.split("/")[1] for info in store.objects.list(TENANT, "ingest/")}
-    assert left == {f"{recent:020d}-ab", begun}
+    assert left == {f"api-{recent:020d}-ab", begun}
     assert len(list(store.objects.list("globex", "ingest/"))) == 1
+
+
+def test_imports_of_arriving_files_are_kept_and_keep_no_reports_of_others(store: DemoStages) -> None:
+    for number in range(40):  # a file that arrives in the bucket is imported under the id of an event
+        store.objects.put(TENANT, f"ingest/00{number:06d}-4c1e-4d0a-9d5e-1b2c3d4e5f60/report.json", b"{}")
+    old = ended(store.imports, post(FrontDoor(store), "It closes at seven.")).id
+    in_91_days = time.time_ns() + 91 * 24 * 3_600 * 10**9
+    with pytest.MonkeyPatch.context() as later:
+        later.setattr(time, "time_ns", lambda: in_91_days)
+        begun = post(FrontDoor(store), "It closes at eight.")
+        assert ended(store.imports, begun).status is ImportStatus.WRITTEN
+    left = {info.key.split("/")[1] for info in store.objects.list(TENANT, "ingest/")}
+    assert (begun in left, old in left, len(left)) == (True, False, 41)
 
 
 def test_what_is_posted_and_what_a_folder_has_under_the_same_id_are_not_mixed(

@@ -387,6 +387,12 @@ def test_a_document_is_posted_with_its_metadata(
     assert (record.valid_at, record.metadata["team"]) == (None, "old")
 
 
+def test_metadata_of_a_posted_document_may_be_as_long_as_in_a_file(door: FrontDoor) -> None:
+    content, metadata = base64.b64encode(b"# Gates\n\nTen gates.\n").decode(), {"note": "\u6e2f" * 20_000}
+    begun = door.ask("POST", "/documents", {"name": "gates.md", "content": content, "metadata": metadata}).json()
+    assert _ended(door, begun["id"])["status"] == "written"
+
+
 def test_metadata_of_a_posted_document_that_is_wrong_is_told_with_its_field(
     door: FrontDoor, library: DemoStages
 ) -> None:

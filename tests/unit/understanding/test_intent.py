@@ -192,6 +192,8 @@ def test_avoiding_something_is_no_question_of_causes(text: str) -> None:
         ("Which ship is named after Ada Quill?", L),
         ("Who is the owner of Fern after all?", L),
         ("Which ship looked for it after the storm?", T),
+        ("What was closed after all tickets were paid?", T),
+        ("Who left after all the storms?", T),
         ("What happened after?", T),
     ],
 )

@@ -53,8 +53,8 @@ WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 MAX_RESPONSE_BYTES = 6_000_000
 """Size limit of a body encoded as a JSON string, as Lambda returns it; Lambda's own limit is 6,291,556 bytes."""
 ANSWERING_S = 2.0
-"""Seconds of a function's remaining time that no request uses, so that it is answered and logged before Lambda ends it:
-a container that had to start anew has started within that time."""
+"""Seconds of a function's remaining time that no request uses, so that it is answered and logged before Lambda ends it.
+Of a new container that time also has the start."""
 
 
 def make_handler(library: Library) -> Handler:

@@ -44,6 +44,7 @@ from braid.ingestion.documents.metadata_files import SUFFIX, document_of
 from braid.models import Frozen, Record, RecordId, Relationship, Vertex
 from braid.ports.deletion_marks import refuse_while_deleted
 from braid.ports.ingestion import (
+    BY_API,
     POSTED,
     POSTED_PART,
     ImportAsked,
@@ -324,7 +325,7 @@ def add_import_routes(api: Api) -> None:
             library.quotas.take_import(api.tenant_id)
             library.quotas.take_writes(api.tenant_id, 1)
             refuse_while_deleted(api.tenant_id, library.cache)
-            import_id = timed_name()
+            import_id = BY_API + timed_name()
             start(import_id)
             return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
 
@@ -357,7 +358,8 @@ def add_import_routes(api: Api) -> None:
 
         def start(import_id: str) -> None:
             if document.metadata is not None:
-                library.objects.put(api.tenant_id, object_key + SUFFIX, json.dumps(document.metadata).encode())
+                stated = json.dumps(document.metadata, ensure_ascii=False, separators=(",", ":")).encode()
+                library.objects.put(api.tenant_id, object_key + SUFFIX, stated)
             library.objects.put(api.tenant_id, object_key, document.content)
             try:
                 library.imports.start(api.tenant_id, import_id, ImportAsked(key=object_key))

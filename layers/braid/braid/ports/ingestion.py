@@ -188,6 +188,8 @@ POSTED: Final = "posted/"
 POSTED_PART: Final = "="
 """Prefix of each part of such a document's name in its key. Bucket notifications match any part of a key, so that a
 document called ``documents/gates.pdf`` would be imported a second time."""
+BY_API: Final = "api-"
+"""Prefix of the names of imports that the API starts. Others have UUIDs, of which some sort before any time."""
 INCOMPLETE: Final = "IngestIncomplete"
 """Error name of an import of which whole batches failed; the workflow uses it too."""
 INTERRUPTED: Final = "Interrupted"

@@ -51,8 +51,8 @@ _DATES = (
     "yesterday|today|tomorrow|ago",
 )
 _MOMENT = _any_of(*_DATES)
-_AFTER = r"(?<!look )(?<!looks )(?<!looked )(?<!looking )(?<!named )after(?!-| all\b)"
-"""Later than; not in "looks after", "named after", "after-sales" and "after all"."""
+_AFTER = r"(?<!look )(?<!looks )(?<!looked )(?<!looking )(?<!named )after(?!-| all\b(?! \w))"
+"""Later than; not in "looks after", "named after", "after-sales", and "after all" without a word behind it."""
 _TEMPORAL = _any_of(
     "when",
     "before",

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 100
 """Counts changed by one request: an expression has at most 4 KB and 300 operands."""
 _LAST: Final = "last addition"
-"""Attribute that names the last addition, so that one whose answer was lost is not made twice when it is sent again."""
+"""Attribute that names the last addition, so that one whose answer was lost is not made twice when it is sent again,
+unless another process has made one meanwhile."""
 
 
 @store_calls("aws.dynamodb")
@@ -63,7 +64,7 @@ class DynamoCounts(DynamoTable):
             self._client.put_item(TableName=self._table, Item=item)
 
     def _add_once(self, tenant_id: str, changes: Mapping[str, int]) -> dict[str, int] | None:
-        """Add to counts once, however often that is sent, and return the new values; None when none are stored."""
+        """Add to counts, not twice if that is sent twice, and return the new values; None when none are stored."""
         token = {"S": secrets.token_hex(8)}
         parts = ", ".join(f"#n{place} :v{place}" for place in range(len(changes)))
         held, answer = self._change(

@@ -95,7 +95,8 @@ class GraphCounts:
         The addition is a request of its own, so the counts may be wrong until ``braid repair`` recounts:
 
         - a change is lost if the process ends between the write and the addition;
-        - it is added twice if two processes write the same new items at the same time.
+        - it is added twice if two processes write the same new items at the same time, or if the answer of the store is
+          lost and another process adds its change before this one is sent again.
 
         If a write whose change was lost is repeated, it adds the number of its items of each type that has no count at
         all, so that the planner knows every type.

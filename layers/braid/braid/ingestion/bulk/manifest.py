@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from braid.errors import ObjectMissing
 from braid.ingestion.bulk.step_messages import BatchCounts, BatchRange, BatchResult
 from braid.ports.batches import batches
-from braid.ports.ingestion import JobReport
+from braid.ports.ingestion import BY_API, JobReport
 from braid.ports.object_store import delete_older, read_object
 
 if TYPE_CHECKING:
@@ -73,10 +73,10 @@ def mark_begun(tenant_id: str, name: str, objects: ObjectStore) -> Iterator[None
 
 
 def forget(job: ImportJob, objects: ObjectStore) -> None:
-    """Delete everything but the report and the errors, and those of imports that were long ago."""
+    """Delete everything but the report and the errors, and those of the API's imports that were long ago."""
     for part in ("pages", "results"):
         _forget(job.tenant_id, job.name, part, objects)
-    delete_older(objects, job.tenant_id, _folder(""), REPORTED_NS)
+    delete_older(objects, job.tenant_id, _folder(BY_API), REPORTED_NS)
 
 
 def _forget(tenant_id: str, name: str, part: str, objects: ObjectStore) -> None:

@@ -291,7 +291,7 @@ def count_facets(
 ) -> tuple[dict[str, tuple[FacetValue, ...]], bool]:
     """Return each facet field's value counts over the records that meet the filters, and whether counting failed.
 
-    Without an index, as it has just not answered, it has.
+    An index that has just not answered is None: it is not asked again, and counting has failed.
     """
     query = request.query
     if not query.facets or index is None:
