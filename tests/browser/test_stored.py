@@ -214,7 +214,7 @@ def test_documents_that_are_dropped_are_added_and_what_is_wrong_is_said_in_a_lin
     expect(lines.filter(has_text="none.pdf")).to_contain_text("post its content as the metadata of the document")
     expect(lines).to_have_count(6)
     tab.page.locator("#documents").get_by_role("link", name="Neap tides").click()
-    expect(tab.page.locator(".chunks .content")).to_have_text("The neap tide is low.")
+    expect(tab.page.locator(".chunks .content")).to_have_text("Tides The neap tide is low.")
 
 
 def test_whoever_may_only_ask_is_offered_no_upload(visit: Visits) -> None:
