@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LIBRARY = Path(braid.__file__).parent
 ENGINE = "engines/"
-MAX_BESIDE_THE_ENGINE = 45
+MAX_BESIDE_THE_ENGINE = 46
 MAX_OF_THE_ENGINE = 18
 
 

@@ -113,6 +113,32 @@ def test_two_entities_that_no_relationship_joins_as_asked_are_said_to_be_so(stag
         assert (NOT_RELATED in reasons) is expected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do Alder and Briar both depend on Moss?",
+        "Does Alder depend on Moss or Fern?",
+        "Do Alder and Briar depend on the same service?",
+        "Does anyone in Oak work on Alder?",
+        "Does somebody who works on Alder belong to Oak?",
+        "Does Bob work with Ada on Alder?",
+        "Does Ada work on a service of Oak?",
+        "Who works on services in Oak?",
+        "Who owns Alder and which services depend on it?",
+        "Who owns Alder or works on it?",
+        "Who owns Alder and its dependencies?",
+        "Who reports to the manager of Ada?",
+    ],
+)
+def test_what_a_question_asks_otherwise_than_of_its_names_alone_is_not_denied(stages: DemoStages, text: str) -> None:
+    depends = [("alder", "DEPENDS_ON", "moss"), ("briar", "DEPENDS_ON", "moss"), ("fern", "DEPENDS_ON", "moss")]
+    write(stages, *depends, ("oak", "OWNS", "alder"), oak="Team")
+    works = [("ada", "PART_OF", "oak"), ("ada", "WORKS_ON", "alder"), ("bob", "PART_OF", "oak")]
+    reports = [("ada", "REPORTS_TO", "cyd"), ("bob", "REPORTS_TO", "cyd")]
+    write(stages, *works, *reports, ada="Person", bob="Person", cyd="Person", oak="Team")
+    assert NOT_RELATED not in ask(stages, text).plan.reasons
+
+
 MOSS = ["Alder depends on Moss", "Briar depends on Moss", "Fern depends on Moss"]
 FERN = ["Briar depends on Fern", "Cedar depends on Fern"]
 OF_BOTH = ["Briar depends on Moss", "Briar depends on Fern"]
@@ -137,6 +163,21 @@ OF_BOTH = ["Briar depends on Moss", "Briar depends on Fern"]
         ("Which services do not depend on Moss or Fern?", [["Dogwood", "Elder"]]),
         ("Which services do not depend on Moss and Fern?", []),
         ("Which services depend on Moss but not on Fern but on Alder?", []),
+        ("Which services depend on Moss or Fern but not both?", []),
+        ("Which services depend on either Moss or Fern, but not on both?", []),
+        ("Which services do not depend on Moss and not on Fern?", []),
+        ("Which services depend on all of Moss and Fern?", [OF_BOTH]),
+        ("Which services depend on any of Moss and Fern?", [MOSS, FERN]),
+        ("Which services depend on one of Moss and Fern?", []),
+        ("Which services depend on two of Moss, Fern and Alder?", []),
+        ("Which services depend on Moss as well as on Fern?", [OF_BOTH, MOSS, FERN]),
+        ("How many services depend on Moss or Fern?", []),
+        ("How many services does Ada or Bob own?", [["Ada owns Alder", "Ada owns Moss", "Bob owns Fern"]]),
+        ("How many services depend on Moss and Fern?", []),
+        ("How many services do Ada and Bob own?", [["Ada owns Alder", "Ada owns Moss", "Bob owns Fern"]]),
+        ("How many services do Briar and Cedar need?", []),
+        ("How many services do Alder and Fern need?", [["Alder depends on Moss", "Fern depends on Moss"]]),
+        ("How many services do Ada and Bob each own?", [["Ada owns Alder", "Ada owns Moss"], ["Bob owns Fern"]]),
         ("Who owns both Moss and Fern?", []),
         ("What is the dependency between Moss and Fern?", []),
     ],
@@ -162,6 +203,18 @@ def test_one_relationship_of_joined_names(stages: DemoStages, text: str, groups:
         ("Who in Oak works on Cedar?", [["Ada is part of Oak", "Ada works on Cedar"]]),
         ("Who from Oak works on Cedar?", [["Ada is part of Oak", "Ada works on Cedar"]]),
         ("Who works on Cedar and is part of Oak?", [["Ada works on Cedar", "Ada is part of Oak"]]),
+        ("Who works on Cedar without being part of Oak?", [["Bob works on Cedar"]]),
+        ("Which services depend on Moss or are owned by Oak?", []),
+        ("Which services are either owned by Oak or depend on Moss?", []),
+        ("Which services depend on Moss unless owned by Oak?", []),
+        ("Which services depend on Moss, and which are owned by Oak?", []),
+        ("Who works on Alder and who works on Cedar?", []),
+        ("Who works outside Cedar and is part of Oak?", []),
+        ("Who both works on Cedar and is part of Oak?", [["Ada works on Cedar", "Ada is part of Oak"]]),
+        ("Is anyone who works on Cedar part of Oak?", [["Ada works on Cedar", "Ada is part of Oak"]]),
+        ("Who works on Cedar but not in Oak?", []),
+        ("Which services owned by Oak depend on anything but Moss?", []),
+        ("Which services does only Oak own that depend on Moss?", []),
         ("Which services owned by Oak depend on Cedar?", []),
         ("Which services owned by Oak call Moss?", []),
         ("Which old services owned by Oak and Elm depend on Moss?", []),
@@ -179,6 +232,57 @@ def test_a_condition_by_each_name(stages: DemoStages, text: str, groups: list[li
     write(stages, ("ada", "WORKS_ON", "cedar"), ("bob", "WORKS_ON", "cedar"), ("cyd", "WORKS_ON", "alder"), **people)
     stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Oak and Moss are old")])
     assert [texts(result) for result in ask(stages, text).results if result.facts] == groups
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        ("Which services owned by Oak have tickets?", []),
+        ("Which services owned by Oak have no tickets?", []),
+        ("Services owned by Oak without tickets", []),
+        ("Which services of Oak does nobody work on?", []),
+        ("Services owned by Oak other than Alder", []),
+        ("Who works on all but Alder?", []),
+        ("Who works on everything that Ada works on?", []),
+        ("Which team owns all services that depend on Moss?", []),
+        ("Which team owns the most services that depend on Moss?", []),
+        ("Which services depend on Moss and what it depends on?", []),
+        ("Who are all the owners of Alder?", ["Oak"]),
+        ("What are all the services that Oak owns?", ["Alder", "Cedar"]),
+        ("Which services does Oak own, but not those of Elm?", []),
+        ("Who is in the team that owns Alder?", []),
+        ("Which services depend on services owned by Elm?", ["Cedar"]),
+        ("Which services depend on services not owned by Elm?", []),
+        ("Which services do not depend on services owned by Elm?", ["Alder", "Briar", "Fern", "Moss"]),
+        ("Whose manager works on Briar?", ["Bob"]),
+        ("Which managers work on Briar?", []),
+        ("Which people outside Oak work on Alder?", []),
+        ("Who is on the team that owns Alder?", []),
+        ("Which people that work on Alder opened tickets?", []),
+    ],
+)
+def test_what_a_question_says_beside_its_relationships_is_not_ignored(
+    stages: DemoStages, text: str, answers: list[str]
+) -> None:
+    kinds = {"oak": "Team", "elm": "Team", "ada": "Person", "bob": "Person", "t1": "Ticket"}
+    owns = [("oak", "OWNS", "alder"), ("oak", "OWNS", "cedar"), ("elm", "OWNS", "briar")]
+    depends = [("alder", "DEPENDS_ON", "moss"), ("briar", "DEPENDS_ON", "moss"), ("moss", "DEPENDS_ON", "fern")]
+    works = [("ada", "WORKS_ON", "alder"), ("bob", "WORKS_ON", "alder"), ("ada", "WORKS_ON", "briar")]
+    tickets = [("t1", "AFFECTS", "alder"), ("ada", "OPENED", "t1"), ("ada", "PART_OF", "oak")]
+    tickets += [("bob", "REPORTS_TO", "ada"), ("cedar", "DEPENDS_ON", "briar")]
+    write(stages, *owns, *depends, *works, *tickets, **kinds)
+    stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Oak and Moss are old")])
+    answer = ask(stages, text)
+    found = [fact.name for result in answer.results if result.facts for fact in result.facts.facts]
+    assert found == answers
+    assert NOT_RELATED not in answer.plan.reasons
+
+
+def test_of_names_to_choose_from_others_are_no_answer(stages: DemoStages) -> None:
+    people = {"ada": "Person", "bob": "Person", "cyd": "Person"}
+    write(stages, ("ada", "OWNS", "moss"), ("cyd", "OWNS", "moss"), ("ada", "OWNS", "fern"), **people)
+    for text, owners in (("Who owns Moss, Ada or Bob?", []), ("Who owns Fern: Ada or Bob?", ["Ada"])):
+        assert [fact.name for one in ask(stages, text).results if one.facts for fact in one.facts.facts] == owners
 
 
 def test_none_is_related_to_both_of_two_names(stages: DemoStages) -> None:
@@ -459,6 +563,13 @@ def test_those_without_a_relationship_are_found_on_the_side_that_the_question_sa
 ) -> None:
     write(stages, ("boats", "DEPENDS_ON", "atlas"), ("ada", "OWNS", "boats"), ada="Person", ben="Person")
     assert names(ask(stages, text)) == expected
+
+
+def test_the_rest_is_not_of_a_type_that_never_stands_in_the_relation(stages: DemoStages) -> None:
+    kinds = {"dr amsel": "Doctor", "dr bruun": "Doctor", "medco": "Supplier", "paul": "Patient"}
+    write(stages, ("dr amsel", "TREATS", "paul"), **kinds)
+    assert not any(result.facts for result in ask(stages, "Who does not treat Paul?").results)
+    assert names(ask(stages, "Which doctors do not treat Paul?")) == ["Dr Bruun"]
 
 
 def test_those_that_nothing_of_a_type_is_related_to_may_be_related_to_others(stages: DemoStages) -> None:

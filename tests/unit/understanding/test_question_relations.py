@@ -131,6 +131,8 @@ def test_what_used_to_be_is_not_what_is() -> None:
         ("LOCATED_IN", "", "Ada is located in Atlas"),
         ("LOCATED_IN_CITY", "", "Ada is located in city Atlas"),
         ("ACQUIRED", "", "Ada acquired Atlas"),
+        ("ACTED_IN", "acted in", "Ada acted in Atlas"),
+        ("PLAYED_FOR", "", "Ada played for Atlas"),
         ("OPENED_TICKET", "", "Ada opened ticket Atlas"),
         ("ASSIGNED_TO", "", "Ada is assigned to Atlas"),
         ("RELATED", "", "Ada is related to Atlas"),

@@ -76,6 +76,8 @@ _DENYING: Final = word_set("no not never don doesn didn isn aren wasn weren hasn
 _SOUGHT: Final = word_set("who whom whose which where many")
 _TELLING: Final = word_set("most first last before after since until during between both without only new")
 """Stop words that change the meaning of a question about a relationship, and must be explained too."""
+_LIMITING: Final = word_set("most without only")
+"""Those of them without which more would be said than what is asked for."""
 _AGENT: Final = ("er", "ers", "or", "ors", "ent", "ents", "ant", "ants")
 _AGENTS: Final = word_set("boss bosses chief chiefs")
 """Nouns of the agent that its ending does not show."""
@@ -84,6 +86,11 @@ _NEEDED: Final = word_set("used needed required")
 _ADJECTIVES: Final = word_set("open live complete clear correct direct separate empty free secure")
 """Adjectives that are verbs as well, in this form."""
 _BEFORE_ADJECTIVE: Final = BEING | word_set("which what the a an all every each many show list count of any no")
+_DOING: Final = word_set("""
+    need acted appeared belonged competed contributed died graduated happened lived moved occurred participated
+    performed played resided served starred studied travelled worked
+""")
+"""Words in "ed" that are not done to anything: those of ACTED_IN and PLAYED_FOR."""
 _OBJECT: Final = ("ency", "encies", "ee", "ees")
 _POSSESSED: Final = re.compile(r"['’]s?\s+(\w+)")
 _NOUNS: Final = word_set("spouse wife husband child son sibling country capital city location place")
@@ -238,8 +245,13 @@ class QuestionWords:
         }
 
     def share_of(self, places: Collection[int], skipped: Collection[int]) -> float:
-        """Return the share of the words of :meth:`content` at these positions; 1 if there are no such words."""
+        """Return the share of the words of :meth:`content` at these positions; 1 if there are no such words.
+
+        0 if a word that limits the answers, such as *only*, is not at them.
+        """
         to_explain = self.content(skipped)
+        if any(self.tokens[place] in _LIMITING for place in to_explain.difference(places)):
+            return 0.0
         return len(to_explain.intersection(places)) / len(to_explain) if to_explain else 1.0
 
     def places_of(self, parts: Iterable[str], skipped: Collection[int]) -> set[int]:
@@ -367,8 +379,8 @@ class QuestionWords:
     def _is_role(self, place: int) -> bool:
         """Return whether a word is what the named entity is: "Whose owner is Atlas?", "What is Atlas the owner of?"."""
         previous, following = self.tokens[place - 1 : place], self.tokens[place + 1 : place + 2]
-        if previous == ["whose"]:
-            return not BEING.isdisjoint(following)
+        if previous == ["whose"]:  # "Whose owner is Atlas?", "Whose manager works on …?", but not "Whose owner does …"
+            return AUXILIARY.difference(BEING).isdisjoint(following)
         if self.tokens[place + 1 :] == (["of"] if self.tokens[0] != "of" else []):
             return not BEING.isdisjoint(self.tokens[:place])
         while not _BEFORE_ROLE.isdisjoint(previous):
@@ -563,8 +575,9 @@ def sentence(source: str, label: Label, target: str, predicate: str = "") -> str
     if predicate and is_symmetric(parts):
         return f"{source} {predicate} {target}"
     said = " ".join(parts)
-    # LOCATED_IN says what is done to its source, ACQUIRED what that does.
-    is_done = parts[0].endswith("ed") and parts[0] != "need" and not _PREPOSITIONS.isdisjoint(parts[1:])
+    # LOCATED_IN says what is done to its source, ACQUIRED and ACTED_IN what that does.
+    is_participle = parts[0].endswith("ed") and parts[0] not in _DOING
+    is_done = is_participle and not _PREPOSITIONS.isdisjoint(parts[1:])
     if is_symmetric(parts) or parts[-1:] == ["of"] or is_done:
         said = f"is {said}{' to' if _PREPOSITIONS.isdisjoint(parts) else ''}" if parts[0] not in EMPTY else said
     elif _is_passive(parts) and parts[0] not in EMPTY and "by" not in parts:

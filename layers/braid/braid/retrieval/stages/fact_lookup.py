@@ -23,10 +23,11 @@ from braid.models import (
 from braid.models.records import DEFAULT_ENTITY_TYPE
 from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
 from braid.ranking.graph_queries_and_facts import LEAST_FACT_SCORE, RankedFacts, rank_facts
-from braid.retrieval.stages.conditions_by_name import read_conditions
+from braid.retrieval.stages.conditions_by_name import ARTICLES, DENYING, is_end, read_conditions, says_more, who_is_in
 from braid.retrieval.stages.entity_sets import find_entity_set
 from braid.retrieval.stages.joined_names import Join, facts_of_all, facts_of_joined, joined_names
 from braid.retrieval.stages.stage_messages import FactGroup
+from braid.understanding.fact_questions import is_named_by
 from braid.understanding.multi_hop import label_words
 from braid.understanding.question_relations import (
     EMPTY,
@@ -62,8 +63,7 @@ MAX_HOPS: Final = 3
 """Most relationships of a question that are followed one after another."""
 MAX_UNEXPLAINED: Final = 4
 """Most words that no relationship type explains; if there are more, no predicates are searched."""
-_NARROWING: Final = frozenset({"in", "of", "at", "for"})
-ARTICLES: Final = frozenset({"a", "an", "the"})
+_BESIDE_CONDITIONS: Final = frozenset({"without", "being", "both", "anyone", "anybody"})
 _JOINING: Final = frozenset({"and", "or"})
 MAX_SHOWN: Final = 50
 """Most facts that an answer shows; it counts all."""
@@ -113,6 +113,8 @@ class _Lookup:
         if self.joined:
             self.asking_places |= self.joined.places
         self.skipped = self.name_places | self.asking_places
+        self.around = who_is_in(self.question.tokens)
+        """Nouns for what is around those who are asked for."""
         self.only_kinds = asked.only_kinds and self.asking_places.issuperset(asked.explained)
         """Whether the noun for what is asked, which no relationship is compared with, excludes other types."""
         self.is_related = False
@@ -127,6 +129,8 @@ class _Lookup:
         by_place: dict[int, list[tuple[Label, Occurrence]]] = {}
         for label, one in relations:
             by_place.setdefault(min(one.places), []).append((label, one))
+        if self._says_more(relations):
+            return ()
         if not self.asked.narrowed and (meeting := self._meeting_conditions(by_place)):
             return _shown([meeting], complete=True)
         chain = self._chain(by_place)
@@ -139,13 +143,21 @@ class _Lookup:
         if self.joined and self.joined.join is Join.WITHOUT:
             return _shown(ranked, complete=True) if complete and not self.asked.narrowed else ()
         if self.asked.asked is Asked.NOT:
-            left = self._others(found, ranked, relations) if complete and relations and (ranked or not chain) else ()
+            is_clear = complete and relations and (not chain or (ranked and self._is_denied_as_a_whole(chain)))
+            left = self._others(found, ranked, relations) if is_clear else ()
             return () if self.asked.narrowed and any(group.count for group in left) else left
         if not ranked and complete and not chain and self._is_empty_set(found, relations):
             return _set_of((), self._score_said(relations))
         if self.asked.narrowed and not self._is_one(ranked):
             return ()
         return _shown(ranked, complete=complete)
+
+    def _says_more(self, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
+        """Return whether the question says what no relationship of its names expresses."""
+        names = [self.joined.places] if self.joined else [anchor.places for anchor in self.anchors]
+        said = {place for _, one in relations for place in one.places}
+        denied = self.asked.asked is Asked.NOT
+        return says_more(self.question.tokens, names, said, self.asked.explained, denied=denied)
 
     def no_answers(self) -> tuple[FactGroup, ...]:
         """Return a group without hits if relationships of the question's only name were read that do not answer it."""
@@ -195,19 +207,27 @@ class _Lookup:
             )
             for ids in map(self._ids_of, self.joined.names)
         ]
+        if self.joined.join is Join.OR and not all(of_each):
+            given = {hit.id in self.weights for groups in of_each for group in groups for hit in group.hits}
+            if len(given) > 1:
+                return []  # "Who owns Atlas, Ada or Bob?" may ask for one of the names
         first = self._ids_of(self.joined.names[0])
         others = {hit.id for hit in found.hits if hit.path.ids[0] not in first and self._explained(hit)}
-        return facts_of_joined(self.joined.join, of_each, others)
+        return facts_of_joined(self.joined.join, of_each, others, counted=self.asked.asked is Asked.COUNT)
 
     def _may_answer(self, hit: GraphHit) -> bool:
         """Return whether an entity is of a type that the question and its filters allow."""
         wanted, kinds = self.query.filters.entity_types, self.asked.kinds
         if wanted and hit.entity_type not in wanted:
             return False
+        if any(is_named_by(hit.entity_type, noun) for noun in self.around):
+            return False
         # An entity of another type may be the one that is asked for, but is not counted among those of this type.
         if self.asked.asked is not Asked.ONE and kinds and hit.entity_type not in kinds:
             return False
-        return not self.only_kinds or hit.entity_type in (*kinds, DEFAULT_ENTITY_TYPE)
+        # Of relationships in turn, the last entity may only be what those that are asked for are related to.
+        only_kinds = self.only_kinds or (kinds and len(hit.path.types) > 1)
+        return not only_kinds or hit.entity_type in (*kinds, DEFAULT_ENTITY_TYPE)
 
     def _meeting_conditions(self, by_place: Mapping[int, list[tuple[Label, Occurrence]]]) -> RankedFacts | None:
         """Return the facts of the entities that meet the conditions that the question sets by its names.
@@ -231,7 +251,10 @@ class _Lookup:
         found = self._paths((QueryStep(types=tuple(labels), direction=Direction.BOTH),))
         if found.truncated or len(found.hits) == MAX_LIMIT:
             return None
-        share = self.question.share_of(frozenset[int]().union(*said.values()), self.skipped)
+        beside = {place for place, word in enumerate(self.question.tokens) if word in _BESIDE_CONDITIONS}
+        share = self.question.share_of(beside.union(*said.values()), self.skipped)
+        if share < 1:
+            return None
         groups, left_out = [], set[str]()
         for condition in conditions:
             ranked = self._meeting(condition, found)
@@ -241,7 +264,7 @@ class _Lookup:
                 groups.append(ranked[0])
             else:
                 return None
-        return facts_of_all(groups, share, left_out)
+        return facts_of_all(groups, left_out)
 
     def _meeting(self, condition: Condition, found: GraphResult) -> list[RankedFacts]:
         """Return the facts that meet one condition, by the words for its relationship alone."""
@@ -284,11 +307,11 @@ class _Lookup:
     def _is_again(self, place: int, before: int, by_place: Mapping[int, list[tuple[Label, Occurrence]]]) -> bool:
         """Return whether two words express one relationship: "the *parts* that it *contains*".
 
-        "Who *manages* the *leader* of …" expresses two: one is the other's object.
+        "Who *manages* the *leader* of …" and "… *reports* to the *leader* of …" express two: one is the other's object.
         """
         tokens, keys = self.question.tokens, self.question.keys
         between = tokens[min(place, before) + 1 : max(place, before)]
-        if keys[place] == keys[before] or (between and ARTICLES.issuperset(between)):
+        if keys[place] == keys[before] or (EMPTY.issuperset(between) and not ARTICLES.isdisjoint(between)):
             return False
         return _best_labels(by_place[place]) <= _best_labels(by_place[before])
 
@@ -388,31 +411,30 @@ class _Lookup:
         score = ranked[0].score if ranked else self._score_said(relations)
         wanted = self.query.filters.entity_types
         kinds = tuple(kind for kind in self.asked.kinds if not wanted or kind in wanted)
+        labels = {label for label, _ in relations}
+        standing = [hit for hit in found.hits if labels.issuperset(hit.path.types) and self._explained(hit)]
+        if self.question.tokens[:1] == ["who"] and standing and all(hit.entity_type not in kinds for hit in standing):
+            return ()  # doctors treat, and "Who does not treat Paul?" does not ask which suppliers do not
         if len(kinds) > 1:
             # "Who does not supply Atlas?" and "Which vendors …?" mean those that could, not also people and teams.
             related = {hit.entity_type for group in ranked for hit in group.hits}
             kinds = tuple(kind for kind in kinds if kind in related)
-        if score < LEAST_FACT_SCORE or not kinds or not all(self._is_end(anchor, relations) for anchor in self.anchors):
+        if score < LEAST_FACT_SCORE or not kinds or not self._are_ends(relations):
             return ()
         everything = self._query(QueryStart(entity_types=kinds), (), QueryReturn.NODES)
         if everything.truncated or len(everything.hits) == MAX_LIMIT:
             return ()
-        labels = {label for label, _ in relations}
         out = {hit.id for group in ranked for hit in group.hits} | {anchor.id for anchor in self.anchors}
-        out |= {hit.id for hit in found.hits if labels.issuperset(hit.path.types) and self._explained(hit)}
+        out |= {hit.id for hit in standing}
         left = [hit for hit in everything.hits if hit.id not in out]
         return _set_of(left, score)
 
-    def _is_end(self, anchor: Anchor, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
-        """Return whether a name is one end of a relationship, and not what narrows the set: "no owner in Beacon"."""
-        place = min(anchor.places) - 1
-        while place > 0 and self.question.tokens[place] in ARTICLES:
-            place -= 1
-        before = self.question.tokens[place] if place > 0 else ""
-        return before not in _NARROWING or any(
-            before in label_words(label) or place in one.places or (before == "of" and place - 1 in one.places)
-            for label, one in relations
-        )
+    def _is_denied_as_a_whole(self, chain: Sequence[int]) -> bool:
+        """Return whether no relationship stands before the denying word: "depend on services that are *not* owned"."""
+        return not DENYING.union({"no"}).isdisjoint(self.question.tokens[: min(chain)])
+
+    def _are_ends(self, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
+        return all(is_end(self.question.tokens, anchor.places, relations) for anchor in self.anchors)
 
     def _score_said(self, relations: Iterable[tuple[Label, Occurrence]]) -> float:
         """Return the score that the best certain fact of one of these relations would have, in [0, 1]."""

@@ -16,14 +16,15 @@ from braid.models import Asked, Citation, Fact, FactQuestion, FactSet, Kind, Res
 from braid.models.enums_and_scalars import can_be_id
 from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
-from braid.retrieval.stages.fact_lookup import ARTICLES, LEAST_CERTAINTY, MAX_HOPS, places_of_name
+from braid.retrieval.stages.conditions_by_name import has_conjunction, is_end, says_more, who_is_in
+from braid.retrieval.stages.fact_lookup import LEAST_CERTAINTY, places_of_name
 from braid.retrieval.stages.results_and_citations import cite
 from braid.understanding.multi_hop import label_words
 from braid.understanding.question_relations import AUXILIARY, QuestionWords, said_by, sentence
 from braid.understanding.tokens import STOP_WORDS, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from braid.models import Filters, GraphHit, Label, Path, Query, Record
@@ -89,33 +90,40 @@ def not_related(text: str, question: FactQuestion | None, found: GraphFound | No
     """Return whether no relationship of the graph answers "Does Fern depend on Quillon?", or "Who owns Fern?".
 
     Such a question expresses a relationship type of the graph, and either begins with an auxiliary and names two
-    entities, or names one and has no further words to be explained. The edges of these entities were read.
+    entities, or names one and has no further words to be explained, nor relationships in turn. Its names are ends of
+    relationships, and nothing is joined: what answers "Who owns Fern and who works on it?" is not known. The edges of
+    these entities were read.
     """
     if question is None or question.asked is not Asked.ONE or not question.types:
         return False
     if found is None or found.facts or found.truncated:
         return False
-    named = {link.phrase for link in found.links if link.certainty >= LEAST_CERTAINTY}
     asked = QuestionWords(text, frozenset(question.kind_words))
-    if len(named) > 1:
-        return AUXILIARY.issuperset(asked.tokens[:1])
-    name_places = {place for phrase in named for place in places_of_name(asked.tokens, words(phrase))}
-    skipped = {*question.explained, *name_places}
-    occurring = [one for label in question.types for one in said_by(asked, label, skipped) if asked.is_in_words(one)]
-    said = {place for one in occurring for place in one.places}
-    if name_places and _is_owner(asked, name_places, {*question.explained} - said):
+    phrases = {link.phrase for link in found.links if link.certainty >= LEAST_CERTAINTY}
+    names = [places_of_name(asked.tokens, words(phrase)) for phrase in phrases]
+    places = frozenset[int]().union(*names)
+    skipped = {*question.explained, *places}
+    occurring = [
+        (label, one) for label in question.types for one in said_by(asked, label, skipped) if asked.is_in_words(one)
+    ]
+    if not all(name and is_end(asked.tokens, name, occurring) for name in names):
         return False
-    in_turn = len({min(one.places) for one in occurring})
-    return bool(named and said) and in_turn <= MAX_HOPS and not asked.content(skipped | said)
+    said = {place for _, one in occurring for place in one.places}
+    if has_conjunction(asked.tokens, places) or says_more(asked.tokens, names, said, question.explained, denied=False):
+        return False
+    if who_is_in(asked.tokens) or len({min(one.places) for _, one in occurring}) > 1:
+        return False
+    if len(names) > 1:
+        return len(names) == 2 and AUXILIARY.issuperset(asked.tokens[:1])  # noqa: PLR2004 - the ends of one relationship
+    if places and _has_nouns(asked, places, {*question.explained} - said):
+        return False
+    return bool(places and said) and not asked.content(skipped | said)
 
 
-def _is_owner(question: QuestionWords, name: set[int], nouns: set[int]) -> bool:
-    """Return whether something of the name is asked about, and not the name: "services of Ada", "Ada's services"."""
-    tokens, before, after = question.tokens, min(name) - 1, max(name) + 1
-    while before > 0 and tokens[before] in ARTICLES:
-        before -= 1
-    is_of = before > 0 and tokens[before] == "of" and tokens[before - 1] not in STOP_WORDS
-    return (is_of and before - 1 in nouns) or (after in nouns and question.is_possessed(after))
+def _has_nouns(question: QuestionWords, name: Collection[int], nouns: Collection[int]) -> bool:
+    """Return whether something of the name is asked about, and not the name: "Ada's services"."""
+    after = max(name) + 1
+    return after in nouns and question.tokens[after] not in STOP_WORDS and question.is_possessed(after)
 
 
 def _of_evidence(query: Query) -> Filters:

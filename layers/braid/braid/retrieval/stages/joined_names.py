@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Asked
-from braid.ranking.graph_queries_and_facts import LEAST_FACT_SCORE, RankedFacts
+from braid.ranking.graph_queries_and_facts import RankedFacts
+from braid.retrieval.stages.conditions_by_name import DENYING
 from braid.understanding.tokens import word_set
 
 if TYPE_CHECKING:
@@ -18,8 +19,14 @@ if TYPE_CHECKING:
 MAX_NAMES: Final = 5
 _ASKING: Final = word_set("who whom whose which what where")
 _CONJUNCTIONS: Final = word_set("and or nor but not")
-_BESIDE: Final = word_set("both either neither as well also a an the on of in to for from by with at")
+_PREPOSITIONS: Final = word_set("on of in to for from by with at")
+_BESIDE: Final = word_set("both either neither as well also a an the") | _PREPOSITIONS
 """Words that may stand between joined names beside a conjunction."""
+_AROUND: Final = word_set("both either neither each")
+_QUANTITIES: Final = {"all": "both", "any": "each"}
+"""Words before "of Atlas and Fern", by others that mean the same."""
+_OF_SOME: Final = word_set("one two three four some most half none")
+"""Words there that make it unclear to which of the names an answer is related."""
 _SINGLE: Final = 0.9
 """Score factor of the facts of one name where "and" joins it to others, and others are facts of all."""
 
@@ -31,6 +38,8 @@ class Join(Enum):
     """All of them."""
     AND = auto()
     """All of them, or each has answers of its own: "Who owns Atlas and Fern?"."""
+    EACH = auto()
+    """One of them, whose answers are not those of the others: "What do Atlas and Fern each depend on?"."""
     OR = auto()
     """One of them."""
     WITHOUT = auto()
@@ -68,32 +77,51 @@ def joined_names(tokens: Sequence[str], names: Collection[frozenset[int]], asked
         return None
     gaps = [range(max(one) + 1, min(other)) for one, other in pairwise(ordered)]
     between = [{tokens[place] for place in gap} for gap in gaps]
-    conjunctions = [words & _CONJUNCTIONS for words in between]
+    conjunctions = [words & _CONJUNCTIONS or ({"and"} if {"as", "well"} <= words else set()) for words in between]
     if not conjunctions[-1] or any(words - _CONJUNCTIONS - _BESIDE for words in between):
         return None
-    join = _join(tokens, conjunctions, denied=asked is Asked.NOT)
-    around = {place for place, token in enumerate(tokens) if token in {"both", "either", "neither"}}
-    return None if join is None else JoinedNames(join, tuple(ordered), frozenset(around).union(*ordered, *gaps))
+    if any(not (words & _PREPOSITIONS).issubset(tokens[: min(ordered[0])]) for words in between):
+        return None  # "on Atlas but not in Leith" says two relationships
+    first, named = min(ordered[0]), frozenset[int]().union(*ordered)
+    quantity = tokens[first - 2] if first > 1 and tokens[first - 1] == "of" else ""
+    is_denied_twice = not DENYING.isdisjoint(tokens[:first]) and any("not" in words for words in conjunctions)
+    if quantity in _OF_SOME or is_denied_twice:
+        return None
+    around = {place for place, token in enumerate(tokens) if token in _AROUND and place not in named}
+    rest = {token for place, token in enumerate(tokens) if place not in named}
+    if quantity in _QUANTITIES:
+        around.add(first - 2)
+        rest.add(_QUANTITIES[quantity])
+    join = _join(rest, conjunctions, denied=asked is Asked.NOT)
+    return None if join is None else JoinedNames(join, tuple(ordered), named.union(around, *gaps))
 
 
-def _join(tokens: Sequence[str], conjunctions: Sequence[Collection[str]], *, denied: bool) -> Join | None:
-    """Return how names are joined by the conjunctions between each two of them; None if that is not clear."""
+def _join(rest: Collection[str], conjunctions: Sequence[Collection[str]], *, denied: bool) -> Join | None:
+    """Return how names are joined by the conjunctions between each two of them; None if that is not clear.
+
+    Parameters
+    ----------
+    rest
+        The words of the question, without the names.
+    """
     all_words = set[str]().union(*conjunctions)
-    if "neither" in tokens or "nor" in all_words:
+    if "neither" in rest or "nor" in all_words:
         return Join.NEITHER if "and" not in all_words else None
     if "not" in all_words:
         is_first = "not" in conjunctions[0] and not any({"not", "but"} & set(words) for words in conjunctions[1:])
-        return Join.WITHOUT if is_first and "both" not in tokens else None
+        return Join.WITHOUT if is_first and "both" not in rest else None
     if denied:
-        return Join.NEITHER if all_words == {"or"} else None
+        return Join.NEITHER if all_words == {"or"} and "both" not in rest else None
     if all_words == {"or"}:
         return Join.OR
     if all_words == {"and"}:
-        return Join.BOTH if "both" in tokens else Join.AND
+        return Join.BOTH if "both" in rest else Join.EACH if "each" in rest else Join.AND
     return None
 
 
-def facts_of_joined(join: Join, of_each: Sequence[Sequence[RankedFacts]], others: Collection[str]) -> list[RankedFacts]:
+def facts_of_joined(
+    join: Join, of_each: Sequence[Sequence[RankedFacts]], others: Collection[str], *, counted: bool = False
+) -> list[RankedFacts]:
     """Return the groups of facts that answer a question about joined names, best first; for ``NEITHER`` all of each.
 
     Parameters
@@ -102,15 +130,21 @@ def facts_of_joined(join: Join, of_each: Sequence[Sequence[RankedFacts]], others
         The groups of each name, in the order of the names, best first.
     others
         Ids of entities that are related to any name but the first, however uncertainly.
+    counted
+        Whether the question asks how many they are: of several names, none or one number answers it.
     """
     best = [groups[0] for groups in of_each if groups]
     if join is Join.NEITHER or not best:
         return [group for groups in of_each for group in groups]
-    if join is Join.OR:
+    if join is Join.EACH or (join is Join.OR and not counted):
         return best
     if join is Join.WITHOUT:
         left = [hit for hit in best[0].hits if hit.id not in others] if of_each[0] else []
         return [RankedFacts(best[0].score, left)] if left else []
+    ids = [{hit.id for hit in group.hits} for group in best]
+    if counted and join is not Join.BOTH and any(one != ids[0] for one in ids):
+        together = RankedFacts(min(group.score for group in best), [hit for group in best for hit in group.hits])
+        return [together] if sum(map(len, ids)) == len(set().union(*ids)) else []
     of_all = facts_of_all(best) if len(best) == len(of_each) else None
     if join is Join.BOTH or of_all is None:
         return [of_all] if of_all else [] if join is Join.BOTH else best
@@ -119,22 +153,18 @@ def facts_of_joined(join: Join, of_each: Sequence[Sequence[RankedFacts]], others
     return [of_all, *(RankedFacts(group.score * _SINGLE, group.hits) for group in further)]
 
 
-def facts_of_all(
-    groups: Sequence[RankedFacts], share: float = 1.0, left_out: Collection[str] = ()
-) -> RankedFacts | None:
-    """Return the facts of the entities that are in all groups; None if there are none, or these answer too little.
+def facts_of_all(groups: Sequence[RankedFacts], left_out: Collection[str] = ()) -> RankedFacts | None:
+    """Return the facts of the entities that are in all groups; None if there are none.
 
     Parameters
     ----------
-    share
-        Share of the question's words that they explain together.
     left_out
         Ids of entities that are no answers.
     """
     shared = set.intersection(*({hit.id for hit in group.hits} for group in groups)).difference(left_out)
-    score = share * min(group.score for group in groups)
+    score = min(group.score for group in groups)
     hits = sorted((hit for group in groups for hit in group.hits if hit.id in shared), key=_by_name)
-    return RankedFacts(score, hits) if hits and score >= LEAST_FACT_SCORE else None
+    return RankedFacts(score, hits) if hits else None
 
 
 def _by_name(hit: GraphHit) -> tuple[str, str]:
