@@ -391,7 +391,11 @@ def test_a_relationship_that_of_or_have_alone_may_mean_is_not_denied(stages: Dem
 
 def test_what_was_done_today_is_not_all_that_holds_today(stages: DemoStages) -> None:
     write(stages, ("bob", "OPENED", "t1"), ("bob", "OWNS", "moss"), bob="Person", t1="Ticket")
-    for text in ("How many tickets did Bob open today?", "Which tickets were opened by Bob today?"):
+    for text in (
+        "How many tickets did Bob open today?",
+        "Which tickets were opened by Bob today?",
+        "Which tickets has Bob opened today?",
+    ):
         assert not any(result.facts for result in ask(stages, text).results)
     assert texts(ask(stages, "What does Bob own today?").results[0]) == ["Bob owns Moss"]
 
