@@ -74,7 +74,7 @@ _NOT_NARROWING: Final = word_set(
 )
 """Words before the noun of a set that leave nothing of it out."""
 _NO_NOUNS: Final = _ASKING | _SET_WORDS | _NAMELESS | STOP_WORDS
-_DID: Final = re.compile(r"\bdid\b", re.IGNORECASE)
+_PAST: Final = re.compile(r"\b(?:did|was|were)\b|\b(?:has|have)\b.*ed today\b", re.IGNORECASE)
 _YEARS: Final = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _ALL: Final = re.compile(
     r"^\s*(?:please\s+)?(?:list|show|name|give)\b|\b(?:all|every|everything|each)\b", re.IGNORECASE
@@ -191,13 +191,13 @@ def _times_in_year_of(as_of: datetime, text: str) -> list[str]:
 def _is_for_walks(text: str, intent: Intent, stated: Sequence[str]) -> bool:
     """Return whether a question is causal or temporal; not if temporal only by a word for today or a stated moment.
 
-    What somebody *did* today is another question than what holds today.
+    What somebody *did* or *has opened* today, or what *was* done, is another question than what holds today.
     """
     if intent is not Intent.TEMPORAL:
         return intent is Intent.CAUSAL
     for moment in stated:
         text = text.replace(moment, " ")
-    if not _DID.search(text):
+    if not _PAST.search(text):
         text = re.sub(rf"\b(?:{'|'.join(NOW)})\b", "", text, flags=re.IGNORECASE)
     return detect_intent(text) is Intent.TEMPORAL
 

@@ -367,13 +367,14 @@ class QuestionWords:
     def _is_suffered(self, parts: Sequence[str], place: int) -> bool:
         """Return whether a question only asks if something was done to a name: "Has Atlas been replaced?".
 
-        Not by a label's own participle: "Is Atlas based?" of BASED_IN.
+        Not by the participle of a label that says what is done to its source: "Is Atlas based?" of BASED_IN.
         """
         token = self.tokens[place]
         is_question = self.tokens[0] in BEING or "been" in self.tokens[place - 1 : place]
         done = token.endswith("ed") or base_form(token) != token
         ends = all(token in STOP_WORDS and token not in _PREPOSITIONS for token in self.tokens[place + 1 :])
-        return is_question and done and ends and token not in parts
+        is_of_source = token in parts and not _PREPOSITIONS.isdisjoint(parts)
+        return is_question and done and ends and not is_of_source
 
     def _is_role(self, place: int) -> bool:
         """Return whether a word is what the named entity is: "Whose owner is Atlas?", "What is Atlas the owner of?"."""
