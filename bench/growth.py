@@ -1,7 +1,7 @@
 """Measures engines at growing numbers of records: latency of the default question, memory, and cost of a write.
 
 Corpora are those of :mod:`bench.synthetic`, written in slices that can be resumed: a million records take the better
-part of an hour, 100,000 on OpenSearch and Gremlin Server a quarter, 300,000 an hour. These servers are started by it and keep running
+part of an hour, 300,000 on OpenSearch and Gremlin Server an hour. These servers are started by it and keep running
 between slices. Embedding is not measured, and caches are off. *CPU* is the processor time of the process; *after one
 write* is the latency of the first question after writing a record, a vertex and an edge, *after one removal* that after
 deleting them; *in part* counts questions that lost a stage in three attempts.
