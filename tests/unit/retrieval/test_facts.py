@@ -285,6 +285,16 @@ def test_of_names_to_choose_from_others_are_no_answer(stages: DemoStages) -> Non
         assert [fact.name for one in ask(stages, text).results if one.facts for fact in one.facts.facts] == owners
 
 
+def test_a_predicate_the_other_way_round_is_no_fact_beside_one_the_right_way_round(stages: DemoStages) -> None:
+    beat = {"predicate": "beat"}
+    write(stages, ("turin", "RELATED_TO", "leith", beat), ("bruges", "RELATED_TO", "turin", beat))
+    stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Turin and Leith are clubs")])
+    found = ask(stages, "What did Turin beat?").results
+    assert [texts(result) for result in found if result.facts] == [["Turin beat Leith"]]
+    found = ask(stages, "What did Leith beat?").results
+    assert [texts(result) for result in found if result.facts] == [["Turin beat Leith"]]
+
+
 def test_none_is_related_to_both_of_two_names(stages: DemoStages) -> None:
     write(stages, ("alder", "DEPENDS_ON", "moss"), ("briar", "DEPENDS_ON", "fern"))
     stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Moss and Fern are old")])

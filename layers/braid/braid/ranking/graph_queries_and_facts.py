@@ -200,8 +200,9 @@ OTHER_KIND: Final = 0.6
 """Score factor of an answer whose entity type is not one that the question asks for."""
 CERTAIN_SHARE: Final = 0.7
 """Share of a group's score that does not depend on the confidence of its relationships."""
-BESIDE_BEST: Final = 0.75
-"""Share of the best group's score below which another group is dropped."""
+BESIDE_BEST: Final = 0.81
+"""Share of the best group's score below which another group is dropped: a predicate that is read against the grammar
+counts .8, and is none beside one that is not."""
 MAX_GROUPS: Final = 3
 
 
