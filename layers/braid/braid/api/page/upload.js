@@ -60,7 +60,8 @@ async function addOne({ file, beside, line }, most) {
   };
   try {
     if (!file.size) throw new Error("is empty");
-    if (file.size > most) throw new Error(`is ${(file.size / MEGABYTE).toFixed(1)} MB, of at most ${(most / MEGABYTE).toFixed(1)} here; braid ingest takes longer ones`);
+    const size = file.size + (beside?.size ?? 0);
+    if (size > most) throw new Error(`is ${(size / MEGABYTE).toFixed(1)} MB, of at most ${(most / MEGABYTE).toFixed(1)} here; braid ingest takes longer ones`);
     say("is sent …", "running");
     const metadata = beside && { metadata: await objectOf(beside) };
     let job = await post("documents", { name: pathOf(file), content: await base64(file), ...metadata });
