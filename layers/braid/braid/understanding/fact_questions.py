@@ -57,7 +57,7 @@ _OF_A_PERSON: Final = ("er", "or", "ist", "ian")
 """Endings of nouns for persons: actor, pianist, librarian."""
 _ANYTHING: Final = word_set("thing item one entity object element component part resource asset node neighbour kind")
 """Nouns for entities of any type."""
-_ASKING: Final = word_set("which what who whom whose where")
+ASKING: Final = word_set("which what who whom whose where")
 _SET_WORDS: Final = word_set(
     "please list show name give tell all every any each me us number count how many everything"
 )
@@ -73,7 +73,7 @@ _NOT_NARROWING: Final = word_set(
     "different distinct various individual single existing following total two three four five six seven eight nine ten"
 )
 """Words before the noun of a set that leave nothing of it out."""
-_NO_NOUNS: Final = _ASKING | _SET_WORDS | _NAMELESS | STOP_WORDS
+_NO_NOUNS: Final = ASKING | _SET_WORDS | _NAMELESS | STOP_WORDS
 _PAST: Final = re.compile(r"\b(?:did|was|were)\b|\b(?:has|have)\b.*ed today\b", re.IGNORECASE)
 _YEARS: Final = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _ALL: Final = re.compile(
@@ -316,10 +316,10 @@ def _kinds(question: QuestionWords, stats: GraphStats, said: Mapping[Label, Sequ
     explained = {
         place
         for place, token in enumerate(tokens)
-        if token in _ASKING or token in _SET_WORDS or (place not in heads and _of_kind(token, types))
+        if token in ASKING or token in _SET_WORDS or (place not in heads and _of_kind(token, types))
     }
-    noun = next((place for place in sorted(explained) if place and tokens[place - 1] in _ASKING), None)
-    noun = _noun(tokens) if noun is None or tokens[noun] in _ASKING else noun
+    noun = next((place for place in sorted(explained) if place and tokens[place - 1] in ASKING), None)
+    noun = _noun(tokens) if noun is None or tokens[noun] in ASKING else noun
     noun = _noun_of_a_set(tokens, types) if noun is None else noun
     if noun is not None and tokens[noun] in NOW and heads.keys() & {noun + 1}:
         noun += 1  # the "current *owner*" is what holds now, but "current *services*" are not all that there are

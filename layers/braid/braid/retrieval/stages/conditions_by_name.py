@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from braid.understanding.fact_questions import ASKING
 from braid.understanding.multi_hop import label_words
 from braid.understanding.tokens import word_set
 
@@ -23,7 +24,6 @@ DENYING: Final = word_set("not never t")
 _NARROWING: Final = word_set("in of at for from by with")
 _BEHIND: Final = word_set("of from by with")
 """Those of them that belong to the word before: "is a part *of*", "is used *by*", but not "no owner *in*"."""
-_ASKING: Final = word_set("who whom whose which what where")
 _ALL: Final = word_set("all every everything everyone everybody")
 _NONE: Final = word_set("no nobody none nothing lack lacks")
 _HAVING: Final = word_set("have has having with")
@@ -74,9 +74,7 @@ def read_conditions(
     beside = frozenset().union(*said.values())
     conditions = []
     for name in sorted(names, key=min):
-        before = min(name) - 1
-        while before > 0 and tokens[before] in _BEFORE_NAME:
-            before -= 1
+        before = _place_before(tokens, name, _BEFORE_NAME)
         if before > 0 and tokens[before] in _MEMBERSHIP and beside.isdisjoint((before, before - 1)):
             conditions.append(Condition(name, frozenset(), denied=False))
         elif waiting:
@@ -85,6 +83,14 @@ def read_conditions(
     denied = sum(condition.denied for condition in conditions)
     is_clear = len(conditions) == len(names) and not waiting and denied == sum(word in _DENYING for word in rest)
     return tuple(conditions) if is_clear and denied < len(conditions) else ()
+
+
+def _place_before(tokens: Sequence[str], name: Collection[int], passed: Collection[str]) -> int:
+    """Return the position of the last word before a name and the ``passed`` words; 0 or less if there is none."""
+    place = min(name) - 1
+    while place > 0 and tokens[place] in passed:
+        place -= 1
+    return place
 
 
 def _is_denied(tokens: Sequence[str], place: int) -> bool:
@@ -104,9 +110,7 @@ def is_end(tokens: Sequence[str], name: Collection[int], relations: Iterable[tup
     relations
         The relationships that the question expresses, and where.
     """
-    place = min(name) - 1
-    while place > 0 and tokens[place] in ARTICLES:
-        place -= 1
+    place = _place_before(tokens, name, ARTICLES)
     before = tokens[place] if place > 0 else ""
     return before not in _NARROWING or any(
         before in label_words(label) or place in one.places or (before in _BEHIND and place - 1 in one.places)
@@ -151,7 +155,7 @@ def says_more(
     """
     named = {place for name in names for place in name}
     rest = [place for place in range(len(tokens)) if place not in named]
-    asks = not _ASKING.isdisjoint(tokens[:2])
+    asks = not ASKING.isdisjoint(tokens[:2])
     return (
         (not denied and any(tokens[place] in _NONE for place in rest))
         or any(tokens[place] in _ALL and place > min(said, default=place) for place in rest)
@@ -163,7 +167,7 @@ def says_more(
 
 def _asks(following: Sequence[str]) -> bool:
     """Return whether words begin a question: "who …", "in which …"."""
-    return not _ASKING.isdisjoint(following[:2] if _NARROWING.issuperset(following[:1]) else following[:1])
+    return not ASKING.isdisjoint(following[:2] if _NARROWING.issuperset(following[:1]) else following[:1])
 
 
 def _is_left_out(tokens: Sequence[str], name: int) -> bool:

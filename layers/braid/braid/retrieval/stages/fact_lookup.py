@@ -12,20 +12,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from braid.models import (
-    Asked,
-    Direction,
-    FactQuestion,
-    Filters,
-    GraphHit,
-    Kind,
-)
+from braid.models import Asked, Direction, Filters, Kind
 from braid.models.records import DEFAULT_ENTITY_TYPE
 from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
 from braid.ranking.graph_queries_and_facts import LEAST_FACT_SCORE, RankedFacts, rank_facts
 from braid.retrieval.stages.conditions_by_name import ARTICLES, DENYING, is_end, read_conditions, says_more, who_is_in
 from braid.retrieval.stages.entity_sets import find_entity_set
-from braid.retrieval.stages.joined_names import Join, facts_of_all, facts_of_joined, joined_names
+from braid.retrieval.stages.joined_names import Join, by_name, facts_of_all, facts_of_joined, joined_names
 from braid.retrieval.stages.stage_messages import FactGroup
 from braid.understanding.fact_questions import is_named_by
 from braid.understanding.multi_hop import label_words
@@ -45,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import EntityLink, Label, Query
+    from braid.models import EntityLink, FactQuestion, GraphHit, Label, Query
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.conditions_by_name import Condition
@@ -106,8 +99,18 @@ class _Lookup:
         self.weights = {anchor.id: anchor.weight for anchor in self.anchors}
         self.name_places = {place for anchor in self.anchors for place in anchor.places}
         """Positions of the words of the names."""
-        names = {anchor.places for anchor in self.anchors}
-        self.joined = joined_names(self.question.tokens, names, asked.asked) if len(names) > 1 else None
+        self.names = {anchor.places for anchor in self.anchors}
+        """The positions of the words of each name."""
+        self.joined = joined_names(self.question.tokens, self.names, asked.asked) if len(self.names) > 1 else None
+        self.named_beside = {
+            start: {
+                anchor.id: anchor
+                for anchor in self.anchors
+                if self.joined is None or start in self._ids_of(anchor.places)
+            }
+            for start in self.weights
+        }
+        """The names that a path may explain, by the id of its start: of joined names, only its own."""
         self.asking_places = _asking_places(asked, self.question, self.name_places)
         """Positions of the words that say what is asked for, and no relationship, with those of joined names."""
         if self.joined:
@@ -154,15 +157,15 @@ class _Lookup:
 
     def _says_more(self, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
         """Return whether the question says what no relationship of its names expresses."""
-        names = [self.joined.places] if self.joined else [anchor.places for anchor in self.anchors]
+        names = [self.joined.places] if self.joined else self.names
         said = {place for _, one in relations for place in one.places}
         denied = self.asked.asked is Asked.NOT
         return says_more(self.question.tokens, names, said, self.asked.explained, denied=denied)
 
     def no_answers(self) -> tuple[FactGroup, ...]:
         """Return a group without hits if relationships of the question's only name were read that do not answer it."""
-        one_name = len({anchor.places for anchor in self.anchors}) == 1
-        return (FactGroup(score=0.0, count=1, complete=False, hits=()),) if self.is_related and one_name else ()
+        is_marked = self.is_related and len(self.names) == 1
+        return (FactGroup(score=0.0, count=1, complete=False, hits=()),) if is_marked else ()
 
     def _is_one(self, ranked: Sequence[RankedFacts]) -> bool:
         """Return whether one entity is asked for and one is found, so that no word before the noun can leave it out."""
@@ -190,8 +193,8 @@ class _Lookup:
 
     def _ranked(self, found: GraphResult, chain: Sequence[int]) -> list[RankedFacts]:
         scored = []
-        for hit in found.hits:
-            explained = self._explained(hit)
+        all_explained = [(hit, self._explained(hit)) for hit in found.hits]
+        for hit, explained in all_explained:
             self.is_related |= explained is not None
             if not self._may_answer(hit):
                 continue
@@ -200,11 +203,9 @@ class _Lookup:
             elif explained is None and self.asked.anything and len(hit.path.types) == 1:
                 scored.append((hit, UNASKED_SCORE, hit.path.predicates))
         if self.joined is None:
-            return rank_facts(scored, weights=self.weights, kinds=self.asked.kinds)
+            return self._grouped(scored)
         of_each = [
-            rank_facts(
-                (one for one in scored if one[0].path.ids[0] in ids), weights=self.weights, kinds=self.asked.kinds
-            )
+            self._grouped(one for one in scored if one[0].path.ids[0] in ids)
             for ids in map(self._ids_of, self.joined.names)
         ]
         if self.joined.join is Join.OR and not all(of_each):
@@ -212,8 +213,11 @@ class _Lookup:
             if len(given) > 1:
                 return []  # "Who owns Atlas, Ada or Bob?" may ask for one of the names
         first = self._ids_of(self.joined.names[0])
-        others = {hit.id for hit in found.hits if hit.path.ids[0] not in first and self._explained(hit)}
+        others = {hit.id for hit, explained in all_explained if explained and hit.path.ids[0] not in first}
         return facts_of_joined(self.joined.join, of_each, others, counted=self.asked.asked is Asked.COUNT)
+
+    def _grouped(self, scored: Iterable[tuple[GraphHit, float, tuple[str, ...]]]) -> list[RankedFacts]:
+        return rank_facts(scored, weights=self.weights, kinds=self.asked.kinds)
 
     def _may_answer(self, hit: GraphHit) -> bool:
         """Return whether an entity is of a type that the question and its filters allow."""
@@ -234,11 +238,10 @@ class _Lookup:
 
         None if it sets none, if no entity meets all of them, or if there are too many paths to know.
         """
-        names = {anchor.places for anchor in self.anchors}
-        if len(names) == 1 or self.joined:
+        if len(self.names) == 1 or self.joined:
             return None
         said = {place: frozenset[int]().union(*(one.places for _, one in found)) for place, found in by_place.items()}
-        conditions = read_conditions(self.question.tokens, names, said)
+        conditions = read_conditions(self.question.tokens, self.names, said)
         if not conditions:
             return None
         labels = dict.fromkeys(label for found in by_place.values() for label, _ in found)
@@ -270,12 +273,11 @@ class _Lookup:
         """Return the facts that meet one condition, by the words for its relationship alone."""
         skipped = frozenset(range(len(self.question.tokens))) - condition.said
         anchors = {anchor.id: anchor for anchor in self.anchors if anchor.places == condition.name}
-        scored = [
+        return self._grouped(
             (hit, explained.score, explained.wording)
             for hit in filter(self._may_answer, found.hits)
             if hit.path.ids[0] in anchors and (explained := explain(self.question, skipped, anchors, hit))
-        ]
-        return rank_facts(scored, weights=self.weights, kinds=self.asked.kinds)
+        )
 
     def _ids_of(self, name: frozenset[int]) -> set[str]:
         """Return the ids of the entities that a name means, by the positions of its words."""
@@ -283,12 +285,7 @@ class _Lookup:
 
     def _explained(self, hit: GraphHit) -> Explained | None:
         """Return how well a path answers the question; of joined names, as if its own were the only one."""
-        anchors = {
-            anchor.id: anchor
-            for anchor in self.anchors
-            if self.joined is None or hit.path.ids[0] in self._ids_of(anchor.places)
-        }
-        return explain(self.question, self.asking_places, anchors, hit)
+        return explain(self.question, self.asking_places, self.named_beside[hit.path.ids[0]], hit)
 
     def _chain(self, by_place: Mapping[int, list[tuple[Label, Occurrence]]]) -> list[int]:
         """Return the positions of the relationships that are expressed in turn, that of the question's only name first.
@@ -296,7 +293,7 @@ class _Lookup:
         Empty if the question has several names, or does not express at least two relationships in turn. Entities that
         one name means, such as a team and a text with its name as a title, are looked up together.
         """
-        if len({anchor.places for anchor in self.anchors}) != 1 or self._are_joined(sorted(by_place)):
+        if len(self.names) != 1 or self._are_joined(sorted(by_place)):
             return []
         chain: list[int] = []
         for place in self._from_name(by_place):
@@ -460,7 +457,7 @@ def _best_labels(said: Sequence[tuple[Label, Occurrence]]) -> set[Label]:
 
 def _set_of(hits: Iterable[GraphHit], score: float) -> tuple[FactGroup, ...]:
     """Return a complete set of entities as a group, with the first ones by name as far as the bounds allow."""
-    found = sorted(hits, key=lambda hit: (hit.name or hit.id, hit.id))
+    found = sorted(hits, key=by_name)
     if not found:
         return (FactGroup(score=score, count=0, complete=True, hits=()),)
     return _shown([RankedFacts(score, found)], complete=True)

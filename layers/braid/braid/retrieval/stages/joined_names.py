@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from braid.models import Asked
 from braid.ranking.graph_queries_and_facts import RankedFacts
 from braid.retrieval.stages.conditions_by_name import DENYING
+from braid.understanding.fact_questions import ASKING
 from braid.understanding.tokens import word_set
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from braid.models import GraphHit
 
 MAX_NAMES: Final = 5
-_ASKING: Final = word_set("who whom whose which what where")
 _CONJUNCTIONS: Final = word_set("and or nor but not")
 _PREPOSITIONS: Final = word_set("on of in to for from by with at")
 _BESIDE: Final = word_set("both either neither as well also a an the") | _PREPOSITIONS
@@ -73,7 +73,7 @@ def joined_names(tokens: Sequence[str], names: Collection[frozenset[int]], asked
     ordered = sorted(set(names), key=min)
     if not 1 < len(ordered) <= MAX_NAMES or "between" in tokens:
         return None
-    if asked is Asked.ONE and _ASKING.isdisjoint(tokens):
+    if asked is Asked.ONE and ASKING.isdisjoint(tokens):
         return None
     gaps = [range(max(one) + 1, min(other)) for one, other in pairwise(ordered)]
     between = [{tokens[place] for place in gap} for gap in gaps]
@@ -163,9 +163,10 @@ def facts_of_all(groups: Sequence[RankedFacts], left_out: Collection[str] = ()) 
     """
     shared = set.intersection(*({hit.id for hit in group.hits} for group in groups)).difference(left_out)
     score = min(group.score for group in groups)
-    hits = sorted((hit for group in groups for hit in group.hits if hit.id in shared), key=_by_name)
+    hits = sorted((hit for group in groups for hit in group.hits if hit.id in shared), key=by_name)
     return RankedFacts(score, hits) if hits else None
 
 
-def _by_name(hit: GraphHit) -> tuple[str, str]:
+def by_name(hit: GraphHit) -> tuple[str, str]:
+    """Return the key by which entities of a set are sorted."""
     return hit.name or hit.id, hit.id

@@ -42,8 +42,8 @@ def detect(content: bytes, first_wrong: int = 0) -> Detected | None:
 
     earliest = max(0, first_wrong - _SAMPLE_BYTES // 2)
     start = content.rfind(b"\n", earliest, first_wrong) + 1 or earliest
-    declaration = content[: min(start, _HEAD_BYTES)] if content.lstrip().startswith(b"<") else b""
-    sample = declaration + content[start : start + _SAMPLE_BYTES]
+    head = content[: min(start, _HEAD_BYTES)]
+    sample = (head if head.lstrip().startswith(b"<") else b"") + content[start : start + _SAMPLE_BYTES]
     if _is_damaged_utf_8(sample):
         return Detected("utf-8", certain=False)
     if _TYPOGRAPHY.fullmatch(sample):
